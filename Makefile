@@ -44,7 +44,7 @@ durations: $(VENV)/installed-for-tests java
 
 # The man pages and the completions, from the commands themselves.
 generate: $(VENV)/installed-for-tests
-	$(BIN)/python -m kipctl.cli.generate
+	$(BIN)/python -m kipctl.generate
 
 # What installs take: of what kipctl needs the versions of constraints.txt, and their SHA-256.
 LOCK := $(BIN)/uv --no-config pip compile --quiet --generate-hashes --no-annotate \

@@ -73,7 +73,7 @@ DRAIN = (
     "--throttle",
     RATE,
 )
-ELECT = ("elect", "preferred", "--topic", NAME, "--batch", "1", "--between", "200ms")
+ELECT = ("elect", "preferred", "--topic", NAME, "--batch", "1", "--between", "1s")
 RESUME, UNDO = "changes resume", "undo"
 PATIENCE_S = 300.0
 SETTLES_S = 60.0

@@ -105,7 +105,7 @@ LONG = (
 )
 LEAVES = """
 import json
-from kipctl.cli.generate.commands import command_tree
+from kipctl.generate.commands import command_tree
 print(json.dumps([c.name.partition(" ")[2] for c in command_tree().walk() if not c.commands]))
 """
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")

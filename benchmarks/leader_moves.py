@@ -269,7 +269,7 @@ def figures(
             continue
         metadata = sum(row["requests"] for row in document["analysis"]["metadata"])
         for row in document["arms"]["moves"]:
-            waits = (row[f"wait_{of}_us"] / 1000 for of in ("p50", "p99", "max"))
+            waits = (row["wait_ms"][of] for of in ("p50", "p99", "max"))
             rows.append((names[0], row["api"], row["moves"], *waits, metadata))
     times = tuple(Column(f"{of} ms", 1) for of in ("p50", "p99", "max"))
     columns = ("run", "api", "moves met", *times, "Metadata requests")

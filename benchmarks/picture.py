@@ -2,7 +2,7 @@
 
     python benchmarks/picture.py docs/demo.svg kipctl demo
 
-The command runs on a terminal of 100 columns of its own, and what it writes to stdout is drawn by
+The command runs on a terminal of 80 columns of its own, and what it writes to stdout is drawn by
 Rich, in a font of the reader's: the file names no other file. stderr stays where it was.
 """
 
@@ -23,7 +23,7 @@ from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-COLUMNS = 100
+COLUMNS = 80
 
 THEME = TerminalTheme(
     (13, 17, 23),

@@ -10,7 +10,7 @@ topic in turn, and reads them, while all leaders of the topic move on by one rep
 again, with 3 s between.
 
 *Moves met* are by the tap, and by a count of the log's lines that uses nothing but a JSON parser
-(`clients/request_counts.py`): partition and leader epoch of the moves after which the client was
+(`request_counts.py`): partition and leader epoch of the moves after which the client was
 refused. *Lost* are records that were acknowledged and are not in the log, at least so many;
 *twice* are in it again; *unanswered* were neither acknowledged nor given up 30 s after the last.
 The verdict is the tap's own sentence.
@@ -40,15 +40,21 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.clients.libraries import LIBRARIES, LeftOutError, Library
-from benchmarks.clients.request_counts import Refusals, Rotation, refusals
-from benchmarks.clients.same_epoch_broker import same_epoch_broker
+from benchmarks.request_counts import Refusals, Rotation, refusals
 from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, await_topic, create_topics, offsets
+from kipctl.conform.cluster import Cluster as ScriptedCluster
+from kipctl.conform.cluster import Loopback
+from kipctl.conform.cluster.call import Attempt
+from kipctl.conform.cluster.control import Refusal
+from kipctl.conform.presets import OWN, PRESETS, Preset
+from kipctl.conform.rule import METADATA_MS
 from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec, suits_c1
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table, table_of
 from kipctl.signals import as_keyboard_interrupts
@@ -64,6 +70,12 @@ END_TIMEOUT_S = 60.0
 TAP_TIMEOUT_S = 60.0
 LONGEST_TAP = "20m"
 """Should this process be killed, its tap ends by itself."""
+
+
+class LeftOutError(Exception):
+    """A client that cannot be looked at, and why."""
+
+
 TROUBLE = (LeftOutError, KipctlError, subprocess.TimeoutExpired)
 """Of one client; it leaves the others alone."""
 ROLES = {"produces": "", "reads": "-reader"}
@@ -182,13 +194,11 @@ class Driver:
 
 
 @contextmanager
-def driving(
-    program: Sequence[str], tap: RunningTap, client_id: str, options: Any, folder: Path, *more: str
-) -> Iterator[Driver]:
+def driving(preset: Preset, tap: RunningTap, options: Any, folder: Path) -> Iterator[Driver]:
     """A driver that has written to each partition of the topic of its name. Raises LeftOutError."""
     errors = folder / "driver.stderr"
-    command = [*program, tap.address, client_id, str(options.partitions), str(RATE)]
-    command += [options.acks, client_id, *more]
+    command = [*preset.program(say), "both", tap.address, preset.name, str(options.partitions)]
+    command += [str(RATE), options.acks, preset.name, "", str(METADATA_MS)]
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with started(command, errors, **piped) as process:
         driver = Driver(process, errors)
@@ -247,14 +257,14 @@ def numbers_in_log(lab: Lab, cluster: Cluster, topic: str) -> tuple[int, int]:
     return len(found), len(set(found))
 
 
-def measured(library: Library, lab: Lab, cluster: Cluster, options: Any, folder: Path) -> Document:
+def measured(preset: Preset, lab: Lab, cluster: Cluster, options: Any, folder: Path) -> Document:
     """What one client did. Raises LeftOutError."""
-    program = library.program(say)
-    topic = client_id = library.name
+    preset.program(say)  # it is built before anything is measured
+    topic = client_id = preset.name
     create_topics(lab.access, [topic], options.partitions, len(BROKERS))
     await_topic(cluster, topic, options.partitions)
     with running_tap(lab.bootstrap_server, folder) as tap:
-        with driving(program, tap, client_id, options, folder) as driver:
+        with driving(preset, tap, options, folder) as driver:
             time.sleep(EVERY_S)  # its consumer begins
             rotations = rotated(cluster, topic, options.rotations)
             counted = driver.end()
@@ -266,7 +276,7 @@ def measured(library: Library, lab: Lab, cluster: Cluster, options: Any, folder:
     kept = keep_lines(lab, list(ids.values()), logs)
     records, different = numbers_in_log(lab, cluster, topic)
     found: Document = {
-        "client": library.name,
+        "client": preset.name,
         "version": counted["version"],
         "records": {
             **{name: counted[name] for name in ("sent", "acknowledged", "failed", "read")},
@@ -345,23 +355,39 @@ def request_log_says(logs: str) -> list[Document] | None:
     ]
 
 
-def looped(library: Library, options: Any, folder: Path) -> Document:
+def looped(preset: Preset, options: Any, folder: Path) -> Document:
     """What one client does with hints that name the refuser. Raises LeftOutError."""
-    program, client_id = library.program(say), library.name
+    preset.program(say)
+    topic = client_id = preset.name
+    scripted = ScriptedCluster({topic: options.partitions}, brokers=1)
+    refusing_until_us = 0
+
+    def refuse(attempt: Attempt) -> Refusal | None:
+        if attempt.api != ApiKey.PRODUCE or attempt.us >= refusing_until_us:
+            return None
+        leader = scripted.leaders[attempt.place]
+        return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader, scripted.nodes[leader.id])
+
+    scripted.script = refuse
     with (
-        same_epoch_broker(client_id, options.partitions) as broker,
-        running_tap(broker.bootstrap_server, folder) as tap,
+        Loopback(scripted) as cluster,
+        running_tap(cluster.bootstrap_server, folder) as tap,
     ):
-        with driving(program, tap, client_id, options, folder, "produce-only") as driver:
+        with driving(preset, tap, options, folder) as driver:
             time.sleep(1)
-            broker.refuse(LOOP_S)
+            began_us = scripted.now_us()
+            refusing_until_us = began_us + round(LOOP_S * 1e6)
             time.sleep(EVERY_S)
             counted = driver.end()
         printed, document = tap.end()
+    during = [one for one in scripted.exchanges if began_us <= one.us < refusing_until_us]
+    asked = {
+        api.name.lower(): sum(one.api == api for one in during)
+        for api in (ApiKey.PRODUCE, ApiKey.METADATA)
+    }
     seen = [one for one in document["clients"] if one["client_id"] == client_id]
-    asked = {"produce": broker.asked["Produce"], "metadata": broker.asked["Metadata"]}
     return {
-        "client": library.name,
+        "client": preset.name,
         "version": counted["version"],
         "asked": asked,
         "records": {name: counted[name] for name in ("sent", "acknowledged", "failed")},
@@ -375,7 +401,7 @@ def looped(library: Library, options: Any, folder: Path) -> Document:
 
 
 def measure_all(
-    chosen: Sequence[Library], options: Any, folder: Path
+    chosen: Sequence[Preset], options: Any, folder: Path
 ) -> tuple[list[Document], list[Document]]:
     """What each did, and the clients that are left out."""
     found: list[Document] = []
@@ -386,34 +412,34 @@ def measure_all(
     lab = Lab.up(spec, say)
     try:
         with Cluster(lab.access) as cluster:
-            for library in chosen:
-                say(f"{library.name}")
-                own = folder / library.name
+            for preset in chosen:
+                say(f"{preset.name}")
+                own = folder / preset.name
                 own.mkdir()
                 try:
-                    found.append(measured(library, lab, cluster, options, own))
+                    found.append(measured(preset, lab, cluster, options, own))
                 except TROUBLE as why:
-                    say(f"{library.name} is left out: {why}")
-                    left_out.append({"client": library.name, "why": str(why)})
+                    say(f"{preset.name} is left out: {why}")
+                    left_out.append({"client": preset.name, "why": str(why)})
     finally:
         lab.down()
     return found, left_out
 
 
 def loop_all(
-    chosen: Sequence[Library], options: Any, folder: Path
+    chosen: Sequence[Preset], options: Any, folder: Path
 ) -> tuple[list[Document], list[Document]]:
     """The same of hints that name the refuser; no lab is needed."""
     found: list[Document] = []
     left_out: list[Document] = []
-    for library in chosen:
-        say(f"{library.name}: hints that name the refuser")
-        own = folder / f"{library.name}-loop"
+    for preset in chosen:
+        say(f"{preset.name}: hints that name the refuser")
+        own = folder / f"{preset.name}-loop"
         own.mkdir()
         try:
-            found.append(looped(library, options, own))
+            found.append(looped(preset, options, own))
         except TROUBLE as why:
-            left_out.append({"client": library.name, "why": f"hints that name the refuser: {why}"})
+            left_out.append({"client": preset.name, "why": f"hints that name the refuser: {why}"})
     return found, left_out
 
 
@@ -544,7 +570,7 @@ def write_page(report: Report, page: Path) -> None:
 
 
 def main() -> None:
-    names = [library.name for library in LIBRARIES]
+    names = [name for name in PRESETS if name != OWN.name]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=names)
     parser.add_argument("--rotations", type=int, default=4)
@@ -556,7 +582,7 @@ def main() -> None:
         "--markdown", type=Path, metavar="FILE", help="put the tables on that page too"
     )
     options = parser.parse_args()
-    chosen = [library for library in LIBRARIES if library.name in options.only]
+    chosen = [PRESETS[name] for name in names if name in options.only]
     with as_keyboard_interrupts(), tempfile.TemporaryDirectory(prefix="kipctl-clients-") as text:
         found: list[Document] = []
         loops: list[Document] = []

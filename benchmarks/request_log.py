@@ -1,30 +1,36 @@
 """Analyse a request log of many lines, beside a plain reading of all of their JSON.
 
-    python benchmarks/request_log.py [--lines 1000000] [--rounds 5] [--master local[2]]
+    python benchmarks/request_log.py [--lines 1000000] [--rounds 5] [--master local[2]] [--quick]
 
 The log is made from `data/request.log.gz`: lines that the brokers of two labs wrote while leaders
 moved, sampled evenly (every 33rd of one minute, every 8th of another with larger fetches). A line
 has about 2 kB: a million takes 2 GB of the temporary folder. Each copy of them has its own time,
 client ids and client addresses; the two clusters are told apart. *kipctl* is `read_request_log` and
 `analyse`, with everything that `kipctl analyze request-log` prints; *lines alone* its first part,
-which reads the text once, counts the lines and what is alike in them. *plain from_json* parses each
+which reads all lines, each once and whole, counts what is alike in them and keeps what is needed to
+follow clients. *plain from_json* parses each
 line with one narrow schema and counts requests by API and client, refusals and fetch errors, and
 nothing else. All in one process, in turns, after a round that does not count. The counts are
 checked against those of the one copy. Each figure is the median over the rounds with the least and
-the greatest; ratios are taken round by round.
+the greatest; ratios are taken round by round. *core-us a line* is the time of
+processors of this process and all that it started, Spark's JVM and its Python workers: it says more
+than the clock on a machine that does other things. `--quick` reads 150,000 lines in three rounds:
+two to five minutes.
 """
 
 import argparse
 import gzip
 import json
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -44,6 +50,20 @@ NARROW = """
         partitions: array<struct<errorCode: int, preferredReadReplica: int>>>>>,
     clientInformation struct<softwareName: string, softwareVersion: string>
 """
+
+
+class Taken(NamedTuple):
+    """Time by the clock, and of processors."""
+
+    seconds: float
+    processor_s: float
+
+    @classmethod
+    def now(cls) -> "Taken":
+        return cls(time.monotonic(), processor_s())
+
+    def since(self, start: "Taken") -> "Taken":
+        return Taken(self.seconds - start.seconds, self.processor_s - start.processor_s)
 
 
 def make_log(folder: Path, lines: int) -> tuple[int, int, int]:
@@ -148,6 +168,23 @@ def _partitions(name: str, condition: str) -> Any:
     )
 
 
+def processor_s() -> float:
+    """The processor time of this process and of those that it started, and they."""
+    children: dict[int, list[int]] = defaultdict(list)
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            children[int(fields[1])].append(int(folder.name))
+            ticks[int(folder.name)] = sum(map(int, fields[11:15]))  # and of those that have ended
+    own, found = [os.getpid()], 0
+    while own:
+        process = own.pop()
+        found += ticks.get(process, 0)
+        own += children[process]
+    return found / os.sysconf("SC_CLK_TCK")
+
+
 def spread(values: list[float]) -> tuple[Cell, Cell, Cell]:
     return statistics.median(values), min(values), max(values)
 
@@ -157,33 +194,46 @@ def main() -> None:
     options.add_argument("--lines", type=int, default=1_000_000)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--master", default="local[2]")
+    options.add_argument("--quick", action="store_true")
     chosen = options.parse_args()
-    seconds: dict[str, list[float]] = {"lines alone": [], "kipctl": [], "plain from_json": []}
+    if chosen.quick:
+        chosen.lines, chosen.rounds = 150_000, 3
+    steps: dict[str, list[Taken]] = {"lines alone": [], "kipctl": [], "plain from_json": []}
     with tempfile.TemporaryDirectory(prefix="kipctl-log-") as folder:
         copies, lines, size = make_log(Path(folder), chosen.lines)
         counts = expected(copies)
         with spark_session(chosen.master) as spark:
             for number in range(chosen.rounds + 1):
                 sys.stderr.write(f"round {number} of {chosen.rounds}\n")
-                start = time.monotonic()
+                start = Taken.now()
                 log = read_request_log(spark, [folder])
-                read = time.monotonic()
+                read = Taken.now()
                 check(analyse(log), lines, counts)
-                done = time.monotonic()
+                done = Taken.now()
                 sums = plainly(spark, folder)
-                end = time.monotonic()
+                end = Taken.now()
                 if sums["requests"] != lines:
                     raise SystemExit(f"plain from_json counted {sums}")
                 if number:
-                    seconds["lines alone"].append(read - start)
-                    seconds["kipctl"].append(done - start)
-                    seconds["plain from_json"].append(end - done)
+                    steps["lines alone"].append(read.since(start))
+                    steps["kipctl"].append(done.since(start))
+                    steps["plain from_json"].append(end.since(done))
     rows: list[tuple[Cell, ...]] = []
-    for name, taken in seconds.items():
-        rates = [lines / of for of in taken]
-        ratios = [of / own for of, own in zip(seconds["plain from_json"], taken, strict=True)]
+    plain = steps["plain from_json"]
+    for name, taken in steps.items():
+        rates = [lines / of.seconds for of in taken]
+        ratios = [of.seconds / own.seconds for of, own in zip(plain, taken, strict=True)]
+        of_processors = [
+            of.processor_s / own.processor_s for of, own in zip(plain, taken, strict=True)
+        ]
         megabytes = statistics.median(rates) * size / lines / 1e6
-        rows.append((name, *spread(rates), megabytes, *spread(ratios)))
+        core_us = statistics.median(of.processor_s for of in taken) / lines * 1e6
+        rows.append(
+            (
+                *(name, *spread(rates), megabytes, *spread(ratios)),
+                *(core_us, statistics.median(of_processors)),
+            )
+        )
     table = Table(
         f"{lines:,} lines of {size / lines:,.0f} bytes, {copies} copies, {chosen.master}, "
         f"{chosen.rounds} rounds",
@@ -196,6 +246,8 @@ def main() -> None:
             Column("times plain", 2),
             Column("least", 2),
             Column("greatest", 2),
+            Column("core-us a line", 1),
+            Column("times plain", 2),
         ),
         tuple(rows),
     )

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kipctl.cli.generate.commands import Command, Parameter, command_tree
+from kipctl.generate.commands import Command, Parameter, command_tree
 
 MODULES = ("kipctl", "bare")
 

@@ -31,6 +31,7 @@ FOLLOWED = {
     "Proposal",
     "Plan",
     "PlanSummary",
+    "PlanResult",
     "LeadersMoved",
 }
 """What the topic is in on its way, now and in former commits."""

@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl changes' | 'kipctl changes list' | 'kipctl changes show' | 'kipctl changes undo' | 'kipctl changes resume' | 'kipctl changes pause' | 'kipctl changes cancel' | 'kipctl changes clear-throttles' | 'kipctl throttle' | 'kipctl throttle set' | 'kipctl throttle adapt' | 'kipctl throttle show' | 'kipctl throttle clear' | 'kipctl undo' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl inspect replica-selection' | 'kipctl explain' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl experiment run' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl changes' | 'kipctl changes list' | 'kipctl changes show' | 'kipctl changes undo' | 'kipctl changes resume' | 'kipctl changes pause' | 'kipctl changes cancel' | 'kipctl changes clear-throttles' | 'kipctl throttle' | 'kipctl throttle set' | 'kipctl throttle adapt' | 'kipctl throttle show' | 'kipctl throttle clear' | 'kipctl undo' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters remove' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl inspect replica-selection' | 'kipctl conform' | 'kipctl conform run' | 'kipctl conform broker' | 'kipctl conform serve' | 'kipctl conform list' | 'kipctl conform explain' | 'kipctl explain' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl experiment run' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -183,7 +183,7 @@ _kipctl() {
         'kipctl roll --map') return ;;
         'kipctl roll --metrics-url') return ;;
         'kipctl report --since') return ;;
-        'kipctl report --until') return ;;
+        'kipctl report --before') return ;;
         'kipctl report --master') return ;;
         'kipctl report --conf') return ;;
         'kipctl report --start-timeout') return ;;
@@ -191,6 +191,7 @@ _kipctl() {
         'kipctl report -o' | 'kipctl report --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl report --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl report --svg') return ;;
+        'kipctl tap --fail-if') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete FINDING "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl tap --for') return ;;
         'kipctl tap --client-ca') return ;;
         'kipctl tap --ca') return ;;
@@ -202,6 +203,9 @@ _kipctl() {
         'kipctl tap --stale-metadata') return ;;
         'kipctl tap --reset') return ;;
         'kipctl tap --cap') return ;;
+        'kipctl tap --rotate') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl tap --until-met') return ;;
+        'kipctl tap --run') return ;;
         'kipctl tap -o' | 'kipctl tap --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl tap --record') return ;;
         'kipctl tap --bootstrap-server') return ;;
@@ -213,7 +217,7 @@ _kipctl() {
         'kipctl demo --record') return ;;
         'kipctl lab up --log-dirs') return ;;
         'kipctl lab up --topic') return ;;
-        'kipctl lab up --name') return ;;
+        'kipctl lab up --name') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete LAB "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl lab up --brokers') return ;;
         'kipctl lab up --controllers') return ;;
         'kipctl lab up --racks') return ;;
@@ -329,6 +333,29 @@ _kipctl() {
         'kipctl inspect replica-selection --command-config') return ;;
         'kipctl inspect replica-selection --expect-cluster') return ;;
         'kipctl inspect replica-selection --map') return ;;
+        'kipctl conform run --preset') return ;;
+        'kipctl conform run --as') COMPREPLY=($(compgen -W 'producer consumer proxy' -- "$current")); return ;;
+        'kipctl conform run --rules') return ;;
+        'kipctl conform run --expect') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl conform run --repeats') return ;;
+        'kipctl conform run --start-timeout') return ;;
+        'kipctl conform run --quiet-metadata') return ;;
+        'kipctl conform run -o' | 'kipctl conform run --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl conform run --junit') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl conform broker --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl conform broker --rules') return ;;
+        'kipctl conform broker --expect') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl conform broker -o' | 'kipctl conform broker --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl conform broker --junit') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl conform broker --bootstrap-server') return ;;
+        'kipctl conform broker --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl conform broker --command-config') return ;;
+        'kipctl conform broker --expect-cluster') return ;;
+        'kipctl conform broker --map') return ;;
+        'kipctl conform serve --as') COMPREPLY=($(compgen -W 'producer consumer proxy' -- "$current")); return ;;
+        'kipctl conform serve --quiet-metadata') return ;;
+        'kipctl conform list -o' | 'kipctl conform list --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl conform explain -o' | 'kipctl conform explain --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl explain -o' | 'kipctl explain --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl perf consume --num-records' | 'kipctl perf consume --messages') return ;;
         'kipctl perf consume --fetch-size') return ;;
@@ -488,7 +515,7 @@ _kipctl() {
         'kipctl experiment closest-replica --command-config') return ;;
         'kipctl experiment closest-replica --expect-cluster') return ;;
         'kipctl experiment closest-replica --map') return ;;
-        'kipctl experiment metadata --arms') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLIENT,... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl experiment metadata --arms') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete ARM,... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl experiment metadata --phase') COMPREPLY=($(compgen -W 'startup steady leader-changes idle-return' -- "$current")); return ;;
         'kipctl experiment metadata --throughput') return ;;
         'kipctl experiment metadata --record-size') return ;;
@@ -560,7 +587,7 @@ _kipctl() {
         'kipctl analyze runs --window') return ;;
         'kipctl analyze runs --limit') return ;;
         'kipctl analyze runs --since') return ;;
-        'kipctl analyze runs --until') return ;;
+        'kipctl analyze runs --before') return ;;
         'kipctl analyze runs --master') return ;;
         'kipctl analyze runs --conf') return ;;
         'kipctl analyze runs --start-timeout') return ;;
@@ -571,7 +598,7 @@ _kipctl() {
         'kipctl analyze request-log --timezone') return ;;
         'kipctl analyze request-log --broker-at') return ;;
         'kipctl analyze request-log --since') return ;;
-        'kipctl analyze request-log --until') return ;;
+        'kipctl analyze request-log --before') return ;;
         'kipctl analyze request-log --master') return ;;
         'kipctl analyze request-log --conf') return ;;
         'kipctl analyze request-log --start-timeout') return ;;
@@ -598,7 +625,7 @@ _kipctl() {
         'kipctl spark status -o' | 'kipctl spark status --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign changes throttle undo wait roll report tap demo lab clusters elect inspect explain perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
+        kipctl) words='reassign changes throttle undo wait roll report tap demo lab clusters elect inspect conform explain perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--spare --rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --list --verify --topic --all-topics --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --change-replication-factor --output --measure --guard --guard-patience --guard-quiet --guard-action --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl changes') words='list show undo resume pause cancel clear-throttles' options=--help ;;
         'kipctl changes list') words='' options='--output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
@@ -616,8 +643,8 @@ _kipctl() {
         'kipctl undo') words='' options='--no-throttle --journal --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --guard --guard-patience --guard-quiet --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl wait') words='' options='--until --topic --timeout --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl roll') words='' options='--spare --exec --manual --lab --broker --controllers --resume --abandon --was-restarted --timeout --exec-timeout --batch --between --guard --guard-patience --guard-quiet --guard-action --dry-run --yes --force --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
-        'kipctl report') words='' options='--since --until --master --conf --start-timeout --scratch --output --html --svg --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
-        'kipctl tap') words='' options='--for --client-ca --lend-identity --tls-to-brokers --ca --listen --advertise --certificate --key --delay --drop-hints --stale-metadata --reset --cap --yes --output --record --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl report') words='' options='--since --before --master --conf --start-timeout --scratch --output --html --svg --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
+        'kipctl tap') words='' options='--fail-if --print --for --client-ca --lend-identity --tls-to-brokers --ca --listen --advertise --certificate --key --delay --drop-hints --stale-metadata --reset --cap --rotate --until-met --and-without-hints --run --yes --output --record --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl demo') words='' options='--output --record --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
         'kipctl lab up') words='' options='--log-dirs --topic --name --brokers --controllers --racks --kafka-version --kafka-home --host --port --config --security --acl --kerberos --request-log --metrics --output --help' ;;
@@ -629,10 +656,11 @@ _kipctl() {
         'kipctl lab pause') words='' options='--name --output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[NODE]...' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl lab resume') words='' options='--name --output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[NODE]...' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl lab logs') words='' options='--follow --lines --name --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[NODE]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
-        'kipctl clusters') words='list show add test' options=--help ;;
+        'kipctl clusters') words='list show add remove test' options=--help ;;
         'kipctl clusters list') words='' options='--output --help' ;;
         'kipctl clusters show') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl clusters add') words='' options='--bootstrap-server --client-rack --protected --expect-cluster --command-config --map --metrics-url --help' ;;
+        'kipctl clusters remove') words='' options='--yes --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl clusters test') words='' options='--topic --output --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[CLUSTER]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl elect') words='preferred unclean' options=--help ;;
         'kipctl elect preferred') words='' options='--batch --between --until --as-they-come --timeout --topic --partition --broker --all --json-file --guard --guard-patience --guard-quiet --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
@@ -643,6 +671,12 @@ _kipctl() {
         'kipctl inspect leaders') words='' options='--topic --broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect hints') words='' options='--topic --require --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl conform') words='run broker serve list explain' options=--help ;;
+        'kipctl conform run') words='' options='--preset --as --rules --expect --repeats --start-timeout --quiet-metadata --output --junit --help' ;;
+        'kipctl conform broker') words='' options='--topic --rules --expect --output --junit --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl conform serve') words='' options='--as --quiet-metadata --help' ;;
+        'kipctl conform list') words='' options='--output --help' ;;
+        'kipctl conform explain') words='' options='--output --help' ;;
         'kipctl explain') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[FINDING]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--num-records --messages --fetch-size --socket-buffer-size --timeout --topic --partition --offset --from-latest --leader-discovery --client-rack --group --command-property --during --every --count --yes --force --workers --master --conf --start-timeout --output --record --print-metrics --show-detailed-stats --reporting-interval --hide-header --strict --bootstrap-server --cluster --command-config --consumer.config --expect-cluster --map --help' ;;
@@ -661,8 +695,8 @@ _kipctl() {
         'kipctl request-log off') words='' options='--broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl request-log status') words='' options='--broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl analyze') words='runs request-log' options=--help ;;
-        'kipctl analyze runs') words='' options='--by --window --limit --since --until --master --conf --start-timeout --scratch --output --save --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
-        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --since --until --master --conf --start-timeout --scratch --output --save --html --help' ;;
+        'kipctl analyze runs') words='' options='--by --window --limit --since --before --master --conf --start-timeout --scratch --output --save --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
+        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --since --before --master --conf --start-timeout --scratch --output --save --html --help' ;;
         'kipctl runs') words='list show repair compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;

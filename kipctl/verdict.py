@@ -27,7 +27,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from kipctl.documents.common import VerdictFigures
 
 K = TypeVar("K")
 
@@ -88,12 +90,14 @@ class Verdict:
             return f"cannot be told: {self.reason}"
         return "different" if self.is_different else "not different"
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> VerdictFigures:
         """For JSON."""
         return {
             "p_value": self.p_value,
             "p_adjusted": self.adjusted,
-            "ratio_interval": None if self.low is None else [self.low, self.high],
+            "ratio_interval": None
+            if self.low is None or self.high is None
+            else [self.low, self.high],
             "different": self.is_different,
             "verdict": self.text,
             "runs_a_side": self.runs,

@@ -1,25 +1,24 @@
-"""The session's own lab, and labs of their own for tests that kill brokers."""
+"""Where tests keep what they write, labs of their own for those that need one, and Spark."""
 
+import gc
 import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from campaigns import IS_SOAK, SEED
 from hypothesis import HealthCheck, settings
-from kerberos_here import HEADER, MISSING
+from kerberos_here import HEADER
 
 from kipctl.lab import ports
 from kipctl.lab.cluster import Lab, take_down
 from kipctl.lab.properties import LabSpec
-from kipctl.lab.security import Security
 
 if TYPE_CHECKING:
     from one_process import OneProcess
@@ -29,12 +28,16 @@ if TYPE_CHECKING:
     from kipctl.lab.jars import KafkaJars
     from kipctl.report.tables import Report
 
-pytest_plugins = ["scheduling"]
+pytest_plugins = ["scheduling", "shared_labs"]
+
+# Nothing of what thousands of tests are made of is garbage: looking is a fifth of their collection.
+gc.disable()
 
 INVENTED = {"", "experiment", "runs", "wide", "x"}
 """Commands of reports that tests make up."""
 
 MakeLab = Callable[..., Lab]
+ReportOfTest = Generator[None, pytest.TestReport, pytest.TestReport]
 _homes = itertools.count(1)
 
 # How long an example takes says nothing on a busy machine.
@@ -48,23 +51,20 @@ ports.RANGE = range(20_000 + 1_500 * _PROCESS, 21_500 + 1_500 * _PROCESS)
 
 FAST = "not kafka and not spark"
 
-NO_LEADER_MOVES_UNASKED = (("leader.imbalance.check.interval.seconds", "86400"),)
-SHARED_LAB = (
-    *NO_LEADER_MOVES_UNASKED,
-    ("broker.session.timeout.ms", "9000"),  # nor on a machine that stands still for 3 s
-)
-SHARED_LABS = {"lab", "struck_lab", "secured_lab"}
+_TOLD_OF_LOG = 20_000
+"""Characters of Spark's log."""
 
 # Started in the background, the session may have been told to ignore Ctrl-C or a hang-up, and would
 # hand that on to the commands whose way to end is tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# Its input ends when the test session does, however that ends: then no lab of it may be left.
+# Its input ends when the test session does, however that ends: then no lab of it may be left, even
+# if kipctl's own files are gone by then.
 GUARD = """
 import sys
-sys.stdin.read()
 from kipctl.lab.cluster import labs
+sys.stdin.read()
 for lab in labs():
     lab.down()
 """
@@ -93,6 +93,11 @@ def documents_as_declared() -> Iterator[None]:
 def pytest_report_header() -> list[str]:
     seed = f"KIPCTL_SEED={SEED} of the campaigns{', as many as soak has' if IS_SOAK else ''}"
     return [seed, HEADER]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -166,54 +171,16 @@ def guard(state_home: Path) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def lab(guard: None) -> Iterator[Lab]:
-    """3 brokers in 3 racks and a controller, none of which is stopped, killed or paused."""
-    lab = Lab.up(LabSpec(name="session", c1_only=True, config=SHARED_LAB), lambda text: None)
-    yield lab
-    lab.down()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> ReportOfTest:
+    """A failure of a test on Spark is told with what Spark wrote last."""
+    from kipctl.pipeline.launch import log_path
 
-
-@pytest.fixture(scope="session")
-def struck_lab(guard: None) -> Iterator[Lab]:
-    """As `lab`, for tests that stop, kill or pause its brokers: they are soon missed, and back."""
-    spec = LabSpec(name="struck", c1_only=True, config=NO_LEADER_MOVES_UNASKED)
-    lab = Lab.up(spec, lambda text: None)
-    yield lab
-    lab.down()
-
-
-@pytest.fixture(autouse=True)
-def left_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that shares a lab leaves it to the others as it was."""
-    from lab_state import left_as_it_was
-
-    labs = map(request.getfixturevalue, SHARED_LABS & set(request.fixturenames))
-    with ExitStack() as shared:
-        for lab in {lab.name: lab for lab in labs}.values():
-            shared.enter_context(left_as_it_was(lab))
-        yield
-
-
-@pytest.fixture(scope="session")
-def secured_lab(guard: None) -> Iterator[Lab]:
-    """2 brokers that speak SASL over TLS, with ACLs. A test leaves it as it found it.
-
-    Its files for clients are `client_files`; admin may do all, reader read, and alice nothing.
-    Sessions end after 5 s (KIP-368). It has a KDC where the machine has one.
-    """
-    spec = LabSpec(
-        name="secured",
-        brokers=2,
-        c1_only=True,
-        security=Security.SASL_SSL,
-        acl=True,
-        kerberos=not MISSING,
-        config=(*SHARED_LAB, ("connections.max.reauth.ms", "5000")),
-    )
-    lab = Lab.up(spec, lambda text: None)
-    yield lab
-    lab.down()
+    report = yield
+    if report.failed and item.get_closest_marker("spark") and log_path().exists():
+        last = log_path().read_text(encoding="utf-8", errors="replace")[-_TOLD_OF_LOG:]
+        report.sections.append(("the end of Spark's log", last))
+    return report
 
 
 @pytest.fixture

@@ -10,6 +10,16 @@ from kipctl.lab.cluster import Lab
 from kipctl.protocol.describe_configs import ConfigSource, ResourceType, configs_request
 from kipctl.transport.request import Cluster
 
+UNASKED_NOTHING = (
+    ("leader.imbalance.check.interval.seconds", "86400"),
+    # No record every half second that nothing happened: it is a third of what an idle lab costs.
+    ("metadata.max.idle.interval.ms", "0"),
+    # Brokers that have had no controller for so long look for one with all the processor time there
+    # is (raft-io).
+    ("controller.quorum.fetch.timeout.ms", "60000"),
+)
+"""Settings of a lab of one controller that waits between tests: it does nothing by itself."""
+
 _TIMEOUT_S = 60.0
 
 State = dict[str, object]

@@ -13,9 +13,10 @@ from typing import Any
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
+from kipctl.pipeline.settings import PLAINLY_COMPILED
 
-PLAINLY_COMPILED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM of tests lives for seconds."""
+JVM_OPTIONS = " ".join(["-XX:+UseSerialGC", *PLAINLY_COMPILED])
+"""Most JVMs of tests live for seconds."""
 
 # What a command or a process of it writes is in the files, as it would be if its own process wrote.
 _RUN_EACH = """
@@ -25,7 +26,8 @@ from kipctl.cli.environment import Environment
 asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 for line in asked:
-    words, environment, files = json.loads(line)
+    asked_as, words, environment, files, works_in = json.loads(line)
+    os.chdir(works_in)
     os.environ.clear()
     os.environ.update(environment)
     for number, file in enumerate(files, 1):
@@ -38,7 +40,7 @@ for line in asked:
         jvm.forget(jvm.running_gateway())
     sys.stdout.flush()
     sys.stderr.flush()
-    print(int(status), file=answers, flush=True)
+    print(asked_as, int(status), file=answers, flush=True)
 """
 
 
@@ -74,27 +76,45 @@ def in_this_process(*words: str | Path, **variables: str) -> Said:
 
 
 class OneProcess:
-    """Call it with the words of a command, and variables of its environment by name."""
+    """Call it with the words of a command, and variables of its environment by name.
+
+    A command works in the folder of the test session, or the one that is named.
+    """
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self._process = process
         self.pid = process.pid
         self._files = (folder / "stdout", folder / "stderr")
+        self._asked = 0
 
-    def __call__(self, *words: str | Path, **variables: str) -> Said:
-        assert self._process.stdin is not None
+    def __call__(self, *words: str | Path, works_in: Path | None = None, **variables: str) -> Said:
+        self.begin(*words, works_in=works_in, **variables)
         assert self._process.stdout is not None
-        environment = {**os.environ, "JAVA_TOOL_OPTIONS": PLAINLY_COMPILED, **variables}
-        asked = [list(map(str, words)), environment, list(map(str, self._files))]
+        # One that a test did not wait for, as its time was over, is answered first.
+        for answer in self._process.stdout:
+            number, status = map(int, answer.split())
+            if number == self._asked:
+                return Said(status, *(file.read_text() for file in self._files))
+        raise AssertionError(f"kipctl has ended: {self._files[1].read_text()}")
+
+    def begin(self, *words: str | Path, works_in: Path | None = None, **variables: str) -> None:
+        """Let it run a command, and do not wait."""
+        assert self._process.stdin is not None
+        environment = {**os.environ, "JAVA_TOOL_OPTIONS": JVM_OPTIONS, **variables}
+        files = list(map(str, self._files))
+        self._asked += 1
+        asked = [
+            self._asked,
+            list(map(str, words)),
+            environment,
+            files,
+            str(works_in or Path.cwd()),
+        ]
         print(json.dumps(asked), file=self._process.stdin, flush=True)
-        status = self._process.stdout.readline()
-        out, err = (file.read_text() for file in self._files)
-        assert status, f"kipctl has ended: {err}"
-        return Said(int(status), out, err)
 
 
 @contextmanager
-def one_process(folder: Path, works_in: Path | None = None) -> Iterator[OneProcess]:
+def one_process(folder: Path) -> Iterator[OneProcess]:
     """The process, which ends with the block, and with the test session however that ends.
 
     What commands print goes through files of `folder`.
@@ -104,6 +124,5 @@ def one_process(folder: Path, works_in: Path | None = None) -> Iterator[OneProce
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        cwd=works_in,
     ) as process:
         yield OneProcess(process, folder)

@@ -1,9 +1,9 @@
 """Gives tests to processes so that both cores are busy until the end: the longest first, and tests
 that use the same lab, the same JVM or the same analysis to the same process.
 
-How long each file took is in `durations.json`, written anew by `make durations`. A file that takes
-longer than a unit should is given away function by function, unless they share what a fixture of
-the file made.
+How long each file took is in `durations.json`, written anew by `make durations`: fast ones of a
+second at most stay out. A file that takes longer than a unit should is given away function by
+function, unless they share what a fixture of the file made.
 """
 
 import json
@@ -21,30 +21,41 @@ from xdist.scheduler import LoadScopeScheduling
 TESTS = Path(__file__).parent
 DURATIONS = TESTS / "durations.json"
 LONG_S = 20.0
-UNKNOWN_S = 1.0
+UNKNOWN_FAST_S, UNKNOWN_S = 1.0, 20.0
+"""For files that came after the durations were written: most that start brokers or Spark take long,
+and one that is begun last keeps the whole waiting."""
 
 
 class Kind(StrEnum):
     """What a file's tests need most of all."""
 
-    SPARK = "spark"
+    FRAMES = "frames"
+    """Spark's session in the process itself."""
+    COMMANDS = "commands"
+    """kipctl's commands on Spark, in a process of theirs, or a JVM for one test."""
+    SPARK_ON_LAB = "spark on a lab"
+    """Spark, and the session's labs: these idle beside no others of Spark."""
     LAB = "lab"
     """The session's lab, which they leave as it was."""
     STRUCK = "struck"
-    """Labs whose brokers they stop, kill or pause."""
+    """The session's lab whose brokers they stop, kill or pause."""
+    OWN = "own"
+    """Labs that a file or a test has for itself."""
     SECURED = "secured"
     """The session's secured lab."""
     FAST = "fast"
 
 
-# Each process takes from the first of these kinds that has any left. Two of them start Spark, as
-# the whole waited for one that had all of its tests to itself; the secured lab is started late by
-# others, as it costs more than it brings.
+# Each process takes from the first of these kinds that has any left; a lab that files share ends
+# with their kind. Two of them start Spark, as the whole waited for one that had all of its tests to
+# itself: one for frames and one for commands, as each is a JVM that has to become warm. The secured
+# lab is started late by others, as it costs more than it brings.
+REST = (Kind.FAST, Kind.OWN, Kind.LAB, Kind.STRUCK, Kind.SECURED)
 ROLES = (
-    (Kind.SPARK, Kind.FAST, Kind.LAB, Kind.STRUCK, Kind.SECURED),
-    (Kind.STRUCK, Kind.LAB, Kind.FAST, Kind.SECURED),
-    (Kind.SECURED, Kind.LAB, Kind.STRUCK, Kind.FAST),
-    (Kind.FAST, Kind.SPARK, Kind.LAB, Kind.STRUCK, Kind.SECURED),
+    (Kind.COMMANDS, Kind.SPARK_ON_LAB, Kind.FRAMES, *REST),
+    (Kind.STRUCK, Kind.OWN, Kind.LAB, Kind.FAST, Kind.SECURED),
+    (Kind.SECURED, Kind.LAB, Kind.OWN, Kind.STRUCK, Kind.FAST),
+    (Kind.FAST, Kind.FRAMES, Kind.SPARK_ON_LAB, Kind.COMMANDS, *REST),
 )
 
 
@@ -52,6 +63,7 @@ ROLES = (
 TOGETHER = {
     r"\b(spark_master|cluster_of_spark)\b": "tests/pipeline/test_on_spark_cluster.py",
     r"\banalysed_log\b": "tests/pipeline/test_request_log_lines.py",
+    r"\bfrom own_source import\b": "tests/test_commands_named.py",
 }
 
 
@@ -60,16 +72,32 @@ def text_of(file: str) -> str:
     return (TESTS.parent / file).read_text(encoding="utf-8")
 
 
+@cache
 def kind_of(file: str) -> Kind:
     """By the markers and fixtures that the file names."""
     text = text_of(file)
     if "mark.kafka" in text and re.search(r"\bsecured_lab\b", text):
         return Kind.SECURED
     if "mark.spark" in text:
-        return Kind.SPARK
+        if re.search(r"\b(struck_lab|lab: Lab)\b", text) and "Lab.up(" not in text:
+            return Kind.SPARK_ON_LAB
+        return Kind.FRAMES if "spark: SparkSession" in text else Kind.COMMANDS
     if "mark.kafka" not in text:
         return Kind.FAST
-    return Kind.STRUCK if re.search(r"\b(struck_lab|make_lab)\b", text) else Kind.LAB
+    if "struck_lab" in text:
+        return Kind.STRUCK
+    return Kind.OWN if "make_lab" in text or "Lab.up(" in text else Kind.LAB
+
+
+@cache
+def shares(file: str) -> str | None:
+    """The unit that all tests of the file belong to, if they share what is made once."""
+    text = text_of(file)
+    for named, first in TOGETHER.items():
+        if re.search(named, text):
+            return first
+    # A second process, or the same one later, would make a module's fixtures again.
+    return file if 'scope="module"' in text else None
 
 
 class Scheduling(LoadScopeScheduling):
@@ -83,14 +111,10 @@ class Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, rest = nodeid.partition("::")
-        for named, first in TOGETHER.items():
-            if re.search(named, text_of(file)):
-                return first
-        # A second process, or the same one later, would make a module's fixtures again.
-        is_shared = 'scope="module"' in text_of(file)
-        if self._durations.get(file, 0) > LONG_S and not is_shared:
-            return f"{file}::{rest.partition('[')[0]}"
-        return file
+        if unit := shares(file):
+            return unit
+        is_long = self._durations.get(file, 0) > LONG_S
+        return f"{file}::{rest.partition('[')[0]}" if is_long else file
 
     def _assign_work_unit(self, node: Any) -> None:
         if not self._indices:
@@ -115,7 +139,12 @@ class Scheduling(LoadScopeScheduling):
         return None
 
     def _duration_of(self, scope: str) -> float:
-        return self._durations.get(scope, UNKNOWN_S)
+        is_fast = kind_of(scope.partition("::")[0]) is Kind.FAST
+        return self._durations.get(scope, UNKNOWN_FAST_S if is_fast else UNKNOWN_S)
+
+
+def _is_short(scope: str, took: float) -> bool:
+    return took <= UNKNOWN_FAST_S and kind_of(scope.partition("::")[0]) is Kind.FAST
 
 
 class Stopwatch:
@@ -134,7 +163,8 @@ class Stopwatch:
         kept = {
             scope: round(took, 1)
             for scope, took in sorted(self._took.items())
-            if "::" not in scope or scope.partition("::")[0] in long
+            if not _is_short(scope, took)
+            and ("::" not in scope or scope.partition("::")[0] in long)
         }
         DURATIONS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 

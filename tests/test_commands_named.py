@@ -7,24 +7,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from own_source import FILES, parsed
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-import kipctl
 from kipctl.cli.app import COMMANDS, root_command
 from kipctl.next_step import Command
 
-ROOT = Path(kipctl.__file__).parent
-FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 NAMED = re.compile(rf"(?<!A )\bkipctl ({'|'.join(COMMANDS)})(?![\w-])(?! CA$)")
 FOR_HELP = {"help", "epilog", "short_help"}
-OF_HELP = {"cli/help.py", "cli/generate/man.py"}
+OF_HELP = {"cli/help.py", "generate/man.py"}
 MARK = "<!-- kipctl report -->"
 """Of files that kipctl has written: not to be typed."""
-
-
-@cache
-def parsed(file: Path) -> ast.Module:
-    return ast.parse((ROOT / file).read_text())
 
 
 def plain_texts(tree: ast.AST) -> Iterator[ast.Constant]:
@@ -35,7 +28,9 @@ def plain_texts(tree: ast.AST) -> Iterator[ast.Constant]:
                 continue
             case ast.keyword(arg=name) if name in FOR_HELP:
                 continue
-            case ast.Call(func=ast.Name(id="Command" | "Commands" | "option" | "duration_option")):
+            case ast.Call(
+                func=ast.Name(id="Command" | "Commands" | "argument" | "option" | "duration_option")
+            ):
                 continue
             case ast.Call(func=ast.Attribute(attr="Argument" | "Option")):
                 continue

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.cli.explain import findings
+from kipctl.client_behaviour.findings.catalogue import FINDINGS as OF_CLIENTS
+from kipctl.report.pages import findings
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = REPOSITORY / "docs" / "findings"
@@ -26,8 +27,14 @@ replicas-in-one-rack session-timeout-long settings-differ settings-not-known sin
 throttle-in-use throttle-left-behind unclean-election-allowed under-min-isr under-replicated
 """
 DOUBTS = "acks-0 brokers-cold client-late few-moves machine-busy"
+CLIENTS = """
+endpoint-differs epoch-loop fenced-ignored hint-hot-loop hint-ignored hint-no-refresh
+hint-same-epoch-followed hint-to-refuser hint-undone hint-waited metadata-all-for-one
+metadata-everything metadata-storm no-metadata-after-6 other-connections-cut refetch-after-recheck
+replica-flip-flop replica-ignored replica-kept retries-exhausted sequence-trouble session-churn
+"""
 """Names that people have written down: none is taken away, none gets another meaning."""
-NAMES = [*FINDINGS.split(), *DOUBTS.split()]
+NAMES = [*FINDINGS.split(), *DOUBTS.split(), *CLIENTS.split()]
 
 
 def called(name: str, file: Path) -> Iterator[object]:
@@ -57,6 +64,7 @@ def found_in_doubts() -> set[object]:
 def test_names_in_the_code_are_those_that_people_know() -> None:
     assert found_in_rules() == set(FINDINGS.split())
     assert found_in_doubts() == set(DOUBTS.split())
+    assert OF_CLIENTS.keys() == set(CLIENTS.split())
 
 
 def test_each_has_a_page_and_a_row_in_the_index() -> None:
@@ -76,4 +84,16 @@ def test_a_page_says_all_that_a_reader_asks(name: str) -> None:
     questions = ("How kipctl knows", "What follows", "What to do", "It is gone when", "Source")
     at = [text.index(f"\n**{question}") for question in questions]
     assert at == sorted(at)
-    assert text.count("\n```") == 2  # what to type, as tests/docs/test_typed.py does
+    # What to type, as tests/docs/test_typed.py does; of a client what passed the wire, too.
+    assert text.count("\n```") == (4 if name in OF_CLIENTS else 2)
+
+
+@pytest.mark.parametrize("name", OF_CLIENTS)
+def test_a_page_of_a_client_says_what_is_declared(name: str) -> None:
+    finding, text = OF_CLIENTS[name], (PAGES / f"{name}.md").read_text()
+    assert f"\n**{finding.severity.capitalize()}.** " in text
+    assert finding.costs in text
+    assert finding.change in text
+    for known in finding.known:
+        assert f"[{known.source}]({known.address})" in text
+        assert known.mended_in in text

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from own_source import FILES, parsed
+
 REPOSITORY = Path(__file__).parents[1]
 FOLDERS = ("kipctl", "tests", "docs", "man", "completions", "benchmarks", ".ci")
 
@@ -61,6 +63,10 @@ def test_each_place_that_the_pages_for_engineers_name_exists() -> None:
             one for one in named.findall(text) if not any((root / one).exists() for root in roots)
         ]
         assert lost == [], page
+
+
+def test_the_first_page_is_short() -> None:
+    assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 150
 
 
 def test_each_link_between_pages_leads_somewhere() -> None:
@@ -129,12 +135,11 @@ def written_to(tree: ast.AST) -> Iterator[str]:
 def test_whatever_is_written_goes_through_the_streams_of_the_environment() -> None:
     """They make printable what came from outside (kipctl/report/terminal.py)."""
     found = {
-        (path.relative_to(REPOSITORY).as_posix(), what)
-        for path in (REPOSITORY / "kipctl").rglob("*.py")
-        for what in written_to(ast.parse(path.read_text()))
+        (f"kipctl/{file.as_posix()}", what) for file in FILES for what in written_to(parsed(file))
     }
     assert found == {
         ("kipctl/cli/streams.py", "sys.stdout"),
         ("kipctl/cli/streams.py", "sys.stderr"),
         ("kipctl/pipeline/holder.py", "sys.stderr"),  # a log of its own
+        ("kipctl/conform/presets/programs/python/driver.py", "print"),  # a program of its own
     }

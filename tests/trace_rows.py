@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from kipctl.probe.schedule import Schedule
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.export import Meaning, record_batches
 from kipctl.trace.rows import IntRows
@@ -27,6 +29,35 @@ def table_of(dataset: str, count: int, **columns: object) -> IntRows:
     for name, value in columns.items():
         rows[:, COLUMNS[dataset].index(name)] = value
     return rows
+
+
+def random_batches(choose: Random, schedule: Schedule) -> list[dict[str, int]]:
+    """300 batches of a run or more: strides of 1 and more, every record in one; some failed."""
+    batches: list[dict[str, int]] = []
+    seq = 0
+    while len(batches) < 300:
+        stride = choose.choice([1, 1, 3, 10])
+        for lane, count in enumerate([choose.randint(1, 20)] * stride):
+            first = seq + lane
+            intended = schedule.start_us + choose.randrange(10**6)
+            if schedule.throttled:
+                intended = schedule.intended_us(first)
+            due = max(intended, schedule.intended_us(first + (count - 1) * stride))
+            sent = due + choose.randrange(1, choose.choice([40, 5000]))
+            batches.append(
+                {
+                    "first_seq": first,
+                    "seq_stride": stride,
+                    "records": count,
+                    "bytes": 100 * count,
+                    "intended_us": intended,
+                    "sent_us": sent,
+                    "acked_us": sent + choose.choice([7, 7, 500, choose.randrange(1, 50_000)]),
+                    "error": choose.choice([0] * 7 + [7]),
+                }
+            )
+        seq += stride * batches[-1]["records"]
+    return batches
 
 
 def record(

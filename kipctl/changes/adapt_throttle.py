@@ -12,7 +12,13 @@ from kipctl.changes.execution.copy_progress import CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.execution.throttled_change import restore_throttle_of
 from kipctl.changes.journal.entry import Entry
-from kipctl.changes.recovery_throttle import SetThrottle, ThrottleDone, ThrottleProposal, record
+from kipctl.changes.recovery_throttle import (
+    SetThrottle,
+    ThrottleDone,
+    ThrottleProposal,
+    brokers_away,
+    record,
+)
 from kipctl.changes.throttle import Change as SettingChange
 from kipctl.changes.throttle import Throttle, format_rate, set_throttle
 from kipctl.changes.throttle_settings import groups, raise_for, read_settings, write
@@ -43,26 +49,26 @@ MB = 10**6
 class AdaptThrottle(SetThrottle):
     """A rate that begins with `rate`, and follows what the guard sees between two limits.
 
-    Where the guard compares with what is undisturbed, and data is copied already, the lowest rate
-    is set first, and under it that is measured. A broker that is away is waited for where nothing
-    else is to be copied.
+    A broker that is away is waited for. While nothing else is copied the lowest rate is set, as
+    Kafka would let eleven seconds of a higher one pass at once; and while it is measured what is
+    undisturbed, where data is copied already and the guard compares with that.
     """
 
     floor: int = MB
     ceiling: int = 10**9
 
     def first_rate(self, context: ChangeContext, *, is_copied: bool) -> int:
-        return self.floor if is_copied and context.guard.is_to_compare else self.rate
+        return self.rate if is_copied and not context.guard.is_to_compare else self.floor
 
-    def _throttle(
+    def throttle(
         self,
         context: ChangeContext,
         wanted: Mapping[Setting, str],
         busy: Sequence[Reassignment],
     ) -> Throttle:
         """With rates that are as wanted already, too: they are changed later."""
-        throttle = super()._throttle(context, wanted, busy)
-        known = {one.setting for one in throttle.changes}
+        throttle = super().throttle(context, wanted, busy)
+        known = {change.setting for change in throttle.changes}
         rates = {one: value for one, value in wanted.items() if one.config in RATES}
         alike = [SettingChange(s, value, value) for s, value in rates.items() if s not in known]
         return Throttle((*throttle.changes, *alike))
@@ -77,15 +83,17 @@ class AdaptThrottle(SetThrottle):
     def announce(self, context: ChangeContext, seen: ThrottleProposal) -> None:
         super().announce(context, seen)
         if seen.rate != self.rate:
-            context.ui.say(
-                "Under it latencies are measured undisturbed; then it is"
-                f" {format_rate(str(self.rate))}."
+            until = (
+                "while latencies are measured undisturbed"
+                if seen.is_copied
+                else "until the broker is back"
             )
+            context.ui.say(f"It stays so {until}; then it is {format_rate(str(self.rate))}.")
         context.ui.say(
             f"From there it goes between {format_rate(str(self.floor))} and"
             f" {format_rate(str(self.ceiling))}, as the guard allows, until all is in sync."
         )
-        if not seen.is_copied:
+        if seen.away:
             context.ui.say(f"{_away(seen.away)}, and waited for: it can be started now.")
 
     def watched(self, run: ChangeRun, seen: ThrottleProposal) -> AbstractContextManager[None]:
@@ -141,7 +149,7 @@ class _Adapting:
         context, guard = self.run.context, self.run.settings["guard"]
         progress, reports = self.run.settings["progress"], ReportInterval()
         tracker, in_sync = CatchUpTracker(context.cluster), 0
-        waits_for = frozenset() if again.is_copied else again.away
+        waits = not again.is_copied
         lowest = highest = self.rate.rate
         while in_sync < IN_SYNC_LOOKS:
             if context.timeout_s is not None and time.monotonic() > began + context.timeout_s:
@@ -152,22 +160,31 @@ class _Adapting:
             time.sleep(LOOK_S)
             crossed = guard.crossed()
             self.require_own()
-            if not waits_for:
+            if not waits:
                 self.follow(is_good=not crossed)
                 lowest, highest = min(lowest, self.rate.rate), max(highest, self.rate.rate)
             snapshot, busy = _look(self.run)
             if snapshot is None:
                 continue
-            behind = catching_up(snapshot, {one.id: one.adding for one in busy})
-            is_busy = any(one.id.topic in again.topics for one in busy)
-            if waits_for and not (behind or is_busy or waits_for & {*snapshot.broker_ids}):
+            behind = catching_up(
+                snapshot, {reassignment.id: reassignment.adding for reassignment in busy}
+            )
+            is_copied = bool(behind) or any(
+                reassignment.id.topic in again.topics for reassignment in busy
+            )
+            away = brokers_away(snapshot)
+            if away and not is_copied:
+                if not waits:
+                    lowest = min(lowest, self.rate.floor)
+                waits, in_sync = True, 0
+                self.set_quota(self.rate.floor)
                 if reports.is_due(time.monotonic()):
-                    progress(f"{_away(waits_for)}: waiting for it")
+                    progress(f"{_away(away)}: waiting for it")
                 continue
-            if waits_for:
-                waits_for = frozenset()
+            if waits:
+                waits = False
                 self.rate = self.rate.from_now(time.monotonic())
-            in_sync = 0 if behind or is_busy else in_sync + 1
+            in_sync = 0 if is_copied else in_sync + 1
             if reports.is_due(time.monotonic()):
                 copied = "; ".join(map(str, tracker.look(snapshot, behind)))
                 why = f" ({crossed})" if crossed else ""
@@ -178,14 +195,24 @@ class _Adapting:
         """Let the rate follow the guard, and the quota the rate."""
         now_s = time.monotonic()
         self.rate = self.rate.after(is_good=is_good, now_s=now_s)
-        quota = self.rate.quota(now_s)
+        self.set_quota(self.rate.quota(now_s))
+
+    def set_quota(self, quota: int) -> None:
+        """Give the brokers this one, where it differs."""
         if abs(quota - self.quota) > NOTICEABLE * self.quota:
             self.set_here.add(str(self.quota))
             self.quota = quota
             self.entry = change_rate(self.run, self.entry, quota)
 
     def require_own(self) -> None:
-        """Raise PartlyDoneError when somebody else has set a rate since: two do not adapt one."""
+        """Raise PartlyDoneError when somebody else has set a rate since (two do not adapt one), or
+        has taken the throttle off."""
+        if self.entry.reload().throttle is None:
+            raise PartlyDoneError(
+                "Somebody has taken the throttle off.",
+                "What is copied goes as fast as it can. Throttle it anew: "
+                + Command("throttle adapt --help"),
+            )
         rates = _rates(self.run, self.entry)
         try:
             now = read_settings(self.run.context.cluster, rates)
@@ -211,9 +238,9 @@ def _rates(run: ChangeRun, entry: Entry) -> dict[Setting, SettingChange]:
     changes = entry.throttle.changes if entry.throttle else ()
     alive = set(map(str, run.context.cluster.nodes))
     return {
-        one.setting: one
-        for one in changes
-        if one.setting.config in RATES and one.setting.name in alive
+        change.setting: change
+        for change in changes
+        if change.setting.config in RATES and change.setting.name in alive
     }
 
 
@@ -222,8 +249,10 @@ def change_rate(run: ChangeRun, entry: Entry, rate: int) -> Entry:
     keeps its own."""
     throttle = entry.throttle or Throttle(())
     changes = tuple(
-        replace(one, during=str(rate), replaces=one.during) if one.setting.config in RATES else one
-        for one in throttle.changes
+        replace(change, during=str(rate), replaces=change.during)
+        if change.setting.config in RATES
+        else change
+        for change in throttle.changes
     )
     entry = entry.with_throttle(Throttle(changes))
     for group in groups(list(_rates(run, entry))):

@@ -1,6 +1,7 @@
 """The one way in which a cluster is changed: every command and every program goes it.
 
-Look, refuse, show, ask, lock, look again, write down, carry out (guarded, throttled, paced), say.
+Look, see that it is free, refuse, show, ask, lock, look again, write down, carry out (guarded,
+throttled, paced), say.
 """
 
 from contextlib import nullcontext
@@ -33,12 +34,13 @@ def carry_out(context: ChangeContext, change: Change[Seen, Done]) -> None:
     if not seen.partitions:
         change.end_without(context, seen)
         return
+    run = ChangeRun(context, context.journal())
+    change.require_free(run)  # first: what else refuses it may be what the other kipctl does
     change.refuse(context, seen)
     if not context.force:
         require_a_broker_in_reach(context.cluster, "clusters test")
     change.announce(context, seen)
     context.ui.confirm(change.question(seen), change.typed(seen))
-    run = ChangeRun(context, context.journal())
     with change.locked(run):
         again, done = _guarded(run, change, seen)
     change.report(run, seen, again, done)

@@ -10,14 +10,10 @@ from typing import Generic, Protocol, TypeVar
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.plan_execution import ExecutionSettings
-from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.reassign import Failure, topic_ids
 from kipctl.changes.execution.safety_checks import require_no_reassignments
-from kipctl.changes.execution.throttled_change import (
-    kept_throttles,
-    throttle_for,
-    throttled_at_first,
-)
+from kipctl.changes.execution.throttled_change import kept_throttles, throttle_for, throttled
 from kipctl.changes.journal.entry import Entry, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.log_sizes import ask_log_sizes
@@ -94,6 +90,11 @@ class Change(Generic[Seen, Done]):
 
     def refuse(self, context: ChangeContext, seen: Seen) -> None:
         """Raise RefusedError for what must not be done."""
+
+    def require_free(self, run: ChangeRun) -> None:
+        """Raise RefusedError, before anybody is asked, while another kipctl changes the cluster."""
+        with self.locked(run):
+            pass
 
     def announce(self, context: ChangeContext, seen: Seen) -> None:
         """Show what is to be confirmed."""
@@ -186,8 +187,8 @@ class ReplicaChange(Change[SeenReplicas, Done]):
                 context.throttle,
                 (*seen.under_way, *seen.others),
                 self.about(seen),
-                (*self.beside_the_plan(seen), "Nothing was changed."),
-                seen.phases,
+                opening=tuple(self.beside_the_plan(seen)),
+                phases=seen.phases,
             )
         )
 
@@ -196,9 +197,10 @@ class ReplicaChange(Change[SeenReplicas, Done]):
         context.require_possible(seen.plan, seen.summary)
 
     def announce(self, context: ChangeContext, seen: SeenReplicas) -> None:
-        context.show(seen.plan, seen.summary)
-        for sentence in self.beside_the_plan(seen):
+        beside = tuple(self.beside_the_plan(seen))
+        for sentence in beside:
             context.ui.say(sentence)
+        context.show(seen.plan, seen.summary, is_rest=bool(beside))
 
     @contextmanager
     def journal_as(
@@ -234,7 +236,7 @@ class ReplicaChange(Change[SeenReplicas, Done]):
         except KeyboardInterrupt:
             raise InterruptedRunError("Interrupted before anything was changed.") from None
         say, left = context.ui.say, run.not_restored
-        with throttled_at_first(context.cluster, entry, plan.moves, say, left):
+        with throttled(context.cluster, entry, plan.moves, say, left):
             yield entry
 
     @contextmanager
@@ -247,12 +249,9 @@ def report_moves(
     context: ChangeContext,
     seen: Proposal,
     before: Snapshot,
-    done: LeadersMoved | Reassigned,
+    done: PlanResult,
 ) -> None:
     """Tell what became of what was seen, with the cluster right `before` it was done."""
-    after = context.final_snapshot(sorted({one.topic for one in seen.partitions}))
+    after = context.final_snapshot(sorted({partition.topic for partition in seen.partitions}))
     emptied = emptied_brokers(before, after)
-    if isinstance(done, Reassigned):
-        context.ui.reassigned(done, after, seen.plan, emptied)
-    else:
-        context.ui.moved(done, before.only(seen.partitions), after, seen.plan, emptied)
+    context.ui.moved(done, before.only(seen.partitions), after, seen.plan, emptied)

@@ -138,9 +138,12 @@ class ChangeContext:
             if open_ones[1:]:
                 state += f" {counted(len(open_ones) - 1, 'older one')} did not end."
             if not changed_by:
-                state += " Go on with it: " + Command("changes resume", newest.id)
+                goes_on = newest.may_be_resumed
+                if goes_on:
+                    state += " Go on with it: " + Command("changes resume", newest.id)
                 if newest.may_be_undone:
-                    state += " or undo it: " + Command("undo", newest.id)
+                    undo = " or undo it: " if goes_on else " Undo it: "
+                    state += undo + Command("undo", newest.id)
             self.ui.say(state)
 
     def say_throttles_of_others(self, journal: Journal, plan: Plan) -> None:
@@ -159,9 +162,9 @@ class ChangeContext:
             "guard": self.guard.begin(progress),
         }
 
-    def show(self, plan: Plan, summary: PlanSummary) -> None:
-        """What is to be confirmed, and whether there is time for it."""
-        self.ui.question(plan, summary, self.throttle)
+    def show(self, plan: Plan, summary: PlanSummary, *, is_rest: bool = False) -> None:
+        """What is to be confirmed (as `ChangeUi.question`), and whether there is time for it."""
+        self.ui.question(plan, summary, self.throttle, is_rest=is_rest)
         least_s = summary.seconds_at(self.throttle) if self.throttle else 0.0
         if self.timeout_s is not None and least_s > self.timeout_s:
             self.ui.say(
@@ -189,7 +192,7 @@ class ChangeContext:
             return busy
         shown = take_snapshot(self.cluster, named=self.topics)
         chosen = frozenset(select(shown, self.topics).topics)
-        return tuple(one for one in busy if one.id.topic in chosen)
+        return tuple(reassignment for reassignment in busy if reassignment.id.topic in chosen)
 
     def final_snapshot(self, topics: Sequence[str]) -> Snapshot:
         """What a report shows of the topics that there still are."""

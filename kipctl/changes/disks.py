@@ -1,35 +1,47 @@
 """Replicas moved between the log directories of their brokers, with a way back."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import math
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 
 from kipctl.changes.change import Change, ChangeRun
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import described, restore_throttles, throttled_for
 from kipctl.changes.execution.disk_moves import (
+    Dirs,
     DiskResult,
     disk_moves,
+    give_up,
     is_copying,
     look_at,
     move_disks,
     require_room,
 )
 from kipctl.changes.execution.reassign import topic_ids
-from kipctl.changes.execution.throttled_change import kept_throttles, throttled_at_first
+from kipctl.changes.execution.remaining import throttle_left
+from kipctl.changes.execution.stopping import Stoppable
+from kipctl.changes.execution.throttled_change import kept_throttles, settings_now, throttled
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions
 from kipctl.changes.plans.disks import DiskMove, by_broker
 from kipctl.changes.plans.kafka_json import LogDirs
-from kipctl.changes.plans.plan import SkippedPartition
-from kipctl.changes.throttle import Throttle, require_restored, throttle_changes
-from kipctl.changes.throttle_settings import read_settings
+from kipctl.changes.plans.plan import NO_MOVES, SkippedPartition
+from kipctl.changes.throttle import prepare_throttle, rates_of, require_restored
 from kipctl.changes.ui import DisksShown
 from kipctl.cluster.snapshot import Assignment, PartitionId, take_snapshot
-from kipctl.cluster.throttle_configs import BROKER, DISK_RATE, Setting
+from kipctl.cluster.throttle_configs import DISK_RATE
 from kipctl.counts import counted, format_bytes
-from kipctl.errors import InterruptedRunError, KipctlError, UsageError
-from kipctl.next_step import Command, joined
+from kipctl.errors import (
+    InterruptedRunError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
+from kipctl.next_step import Command
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,7 @@ class DiskChange(Change[DiskProposal, DiskResult]):
             if move.before not in (own.before, own.after):
                 why = f"somebody has moved it since, to {move.before} of broker {move.broker}"
                 skipped = (*skipped, SkippedPartition(move.id, why))
-                moves = tuple(one for one in moves if one != move)
+                moves = tuple(disk_move for disk_move in moves if disk_move != move)
         require_room(moves, seen, force=context.force)
         return DiskProposal(moves, skipped, {p: replicas[p] for p in self.wanted if p in replicas})
 
@@ -105,12 +117,14 @@ class DiskChange(Change[DiskProposal, DiskResult]):
     @contextmanager
     def recorded(self, run: ChangeRun, again: DiskProposal) -> Iterator[Entry | None]:
         context, cluster = run.context, run.context.cluster
-        throttle = _throttle(context, again.moves, kept_throttles(run.journal))
-        if self.begun:
-            entry = self.begun.reload()
-            if entry.throttle is None and throttle:
-                entry = entry.with_throttle(throttle)
-        else:
+        entry, throttle, to_set = self.begun and self.begun.reload(), None, None
+        if entry and entry.throttle:
+            to_set, _ = throttle_left(entry, settings_now(cluster, entry.throttle, cluster.nodes))
+        elif context.throttle is not None:
+            wanted = rates_of({m.broker for m in again.moves}, context.throttle, (DISK_RATE,))
+            throttle = prepare_throttle(cluster, wanted, kept_throttles(run.journal))
+            entry = entry and entry.with_throttle(throttle)
+        if entry is None:
             entry = run.journal.save(
                 again.replicas,
                 again.replicas,
@@ -125,33 +139,36 @@ class DiskChange(Change[DiskProposal, DiskResult]):
             )
         copies = partial(is_copying, cluster, again.moves)
         say, left = context.ui.say, run.not_restored
-        with throttled_at_first(cluster, entry, (), say, left, copies):
+        with throttled(cluster, entry, (), say, left, to_set, copies):
             yield entry
 
     def title(self, again: DiskProposal) -> str:
         return f"Moving {counted(len(again.moves), 'replica')} from disk to disk"
 
     def execute(self, run: ChangeRun, again: DiskProposal) -> DiskResult:
-        assert run.entry is not None
-        guard = run.settings["guard"]
-        guard.require_quiet()
-        run.entry = run.entry.mark(EntryState.SUBMITTED)
-        try:
+        change, guard = self._stoppable(run), run.settings["guard"]
+        timeout_s = run.context.timeout_s
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+
+        def look() -> None:
+            change.is_changed = True  # brokers have begun to copy
+            guard.look()
+
+        with change.explain_errors():
+            guard.require_quiet(until=until)
+            change.send()
             return move_disks(
                 run.context.cluster,
                 again.moves,
-                timeout_s=run.context.timeout_s,
-                look=guard.look,
+                timeout_s=None if timeout_s is None else until - time.monotonic(),
+                look=look,
                 progress=run.settings["progress"],
             )
-        except KeyboardInterrupt:
-            raise InterruptedRunError(
-                "Interrupted. Brokers go on with what they copy from disk to disk.",
-                self.next_step(run),
-            ) from None
-        except KipctlError as error:
-            error.next_step = joined(" ", filter(None, (error.next_step, self.next_step(run))))
-            raise
+
+    def _stoppable(self, run: ChangeRun) -> "_CopyingDisks":
+        named = run.context.named(run.entry) if run.entry else ""
+        go_on = Command("changes resume", named) if self.undoes else None
+        return _CopyingDisks(run.context.cluster, NO_MOVES, run.entry, named, go_on)
 
     def finish(self, run: ChangeRun, again: DiskProposal, done: DiskResult) -> None:
         if not done.failures:
@@ -177,23 +194,106 @@ class DiskChange(Change[DiskProposal, DiskResult]):
         run.context.ui.disks(shown)
 
     def next_step(self, run: ChangeRun) -> str:
-        if run.entry is None:
-            return ""
-        named = run.context.named(run.entry)
-        if self.undoes:
-            return "Go on: " + Command("changes resume", named)
-        return "Go on: " + Command("changes resume", named) + ", or undo: " + Command("undo", named)
+        return self._stoppable(run).go_on_or_undo if run.entry else ""
 
 
-def _throttle(
-    context: ChangeContext, moves: Sequence[DiskMove], kept: Sequence[Throttle]
-) -> Throttle | None:
-    """The rate of the brokers that move these; None where it is free."""
-    if context.throttle is None:
-        return None
-    brokers = sorted({str(move.broker) for move in moves})
-    wanted = {Setting(BROKER, one, DISK_RATE): str(context.throttle) for one in brokers}
-    return throttle_changes(wanted, read_settings(context.cluster, wanted), kept)
+class _CopyingDisks(Stoppable):
+    @property
+    def next_step(self) -> str:
+        # Whatever stops kipctl, brokers go on: that is no reason to undo it.
+        return self.resume_it if self.go_on else self.resume_it + " or undo: " + self._undo
+
+    def how_far(self) -> str:
+        return "Brokers go on with what they copy from disk to disk."
+
+
+@dataclass(frozen=True)
+class CancelDisks(DiskChange):
+    """What is still being copied for an entry is given up; what has been moved stays.
+
+    Whoever carries the entry out is not waited for: he sees that his copies have ended.
+    """
+
+    wanted: LogDirs = field(default_factory=dict)
+    entry: Entry = field(kw_only=True)
+
+    def look(self, context: ChangeContext) -> DiskProposal:
+        own = by_broker(self.entry.disks, attrgetter("after"))
+        seen = look_at(context.cluster, own)
+        found = ((m, seen[m.broker].replicas.get(m.id)) for m in self.entry.disks)
+        return DiskProposal(tuple(m for m, at in found if at and at.future == m.after))
+
+    def show(self, context: ChangeContext, seen: DiskProposal) -> None:
+        context.ui.disks(DisksShown(seen.moves, given_up=self.entry))
+
+    def question(self, seen: DiskProposal) -> str:
+        return f"Give up {counted(len(seen.moves), 'copy')} of entry {self.entry.id}?"
+
+    def locked(self, run: ChangeRun) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def look_again(self, run: ChangeRun, seen: DiskProposal) -> DiskProposal:
+        return self.look(run.context)
+
+    @contextmanager
+    def recorded(self, run: ChangeRun, again: DiskProposal) -> Iterator[Entry | None]:
+        yield None
+
+    def title(self, again: DiskProposal) -> str:
+        return f"Giving up {counted(len(again.moves), 'copy')}"
+
+    def execute(self, run: ChangeRun, again: DiskProposal) -> DiskResult:
+        try:
+            return give_up(run.context.cluster, again.moves, run.context.deadline_s)
+        except KeyboardInterrupt:
+            raise InterruptedRunError(
+                "Interrupted. Some copies may be given up already.", self.next_step(run)
+            ) from None
+
+    def finish(self, run: ChangeRun, again: DiskProposal, done: DiskResult) -> None:
+        after_giving_up(run, self.entry)
+
+    def report(
+        self, run: ChangeRun, seen: DiskProposal, again: DiskProposal, done: DiskResult
+    ) -> None:
+        run.context.ui.disks(DisksShown(done.moved, done=done, given_up=self.entry))
+        if self.entry.reload().state is EntryState.UNDONE:
+            run.context.ui.say(f"Nothing of entry {self.entry.id} had moved: it is undone.")
+        else:
+            self._say_what_stays(run)
+        run.context.say_unfinished(run.journal)
+
+    def next_step(self, run: ChangeRun) -> str:
+        return "See what is copied: " + Command("reassign --list")
+
+    def _say_what_stays(self, run: ChangeRun) -> None:
+        named = run.context.named(self.entry)
+        run.context.ui.say(
+            "What has been moved stays: undo it ("
+            + Command("undo", named)
+            + "), or go on ("
+            + Command("changes resume", named)
+            + ")."
+        )
+
+
+def after_giving_up(run: ChangeRun, entry: Entry) -> None:
+    """Put back what the entry has left set, unless whoever carries it out will; where nothing had
+    moved, giving up was all of the way back."""
+    context = run.context
+    with suppress(RefusedError, TimedOutError, UnreachableError), context.locked(run.journal):
+        if is_copying(context.cluster, entry.disks):
+            return
+        run.not_restored += restore_throttles(context, run.journal, entry)
+        moves, skipped = disk_moves(*_way_back(context, entry))
+        if not (moves or skipped) and entry.reload().is_open:
+            entry.mark_or_note(EntryState.UNDONE)
+
+
+def _way_back(context: ChangeContext, entry: Entry) -> tuple[LogDirs, Dirs]:
+    """Where its replicas were, and where they are."""
+    before = by_broker(entry.disks, attrgetter("before"))
+    return before, look_at(context.cluster, before)
 
 
 def back(entry: Entry) -> DiskChange:

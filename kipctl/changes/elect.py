@@ -1,39 +1,41 @@
 """`kipctl elect`: elections of leaders, as changes."""
 
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import Change, ChangeRun, Done, Seen
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, REPEAT, elect_preferred
+from kipctl.changes.execution.batch_execution import Execution
 from kipctl.changes.execution.copy_progress import CatchUp
 from kipctl.changes.execution.election_until_balanced import (
-    UNTIL_TIMEOUT_S,
     elect_until_balanced,
+    preferred_on,
+    waits_for,
 )
-from kipctl.changes.execution.plan_result import LeadersMoved
-from kipctl.changes.execution.reassign import LAST_POLL_S, topic_ids
+from kipctl.changes.execution.plan_result import PlanResult
+from kipctl.changes.execution.reassign import topic_ids
 from kipctl.changes.execution.safety_checks import BUSY, list_or_reason
-from kipctl.changes.guard_interface import ChangeGuard, GivenUpError
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions
-from kipctl.changes.plans.plan import Plan, SkippedPartition
+from kipctl.changes.plans.kafka_json import read_election
+from kipctl.changes.plans.plan import Plan, SkippedPartition, move_of, require_partitions
 from kipctl.changes.proposal import ElectionProposal
 from kipctl.cluster.acls import hidden_topics_warning, require_topics_shown
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.recoveries import catching_up
-from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot, take_snapshot
-from kipctl.counts import counted
-from kipctl.errors import (
-    InterruptedRunError,
-    PartlyDoneError,
-    RefusedError,
-    TimedOutError,
-    UnreachableError,
+from kipctl.cluster.snapshot import (
+    PartitionId,
+    Snapshot,
+    parse_partition,
+    refresh_snapshot,
+    select,
+    take_snapshot,
 )
-from kipctl.next_step import Command, joined
+from kipctl.counts import counted
+from kipctl.errors import RefusedError
+from kipctl.next_step import Command
 
 Choose = Callable[[Snapshot], Snapshot]
 """The partitions that are meant, of all that there are. May raise UsageError."""
@@ -61,6 +63,9 @@ class Election(Change[Seen, Done]):
         """The partitions that are meant, as they are now."""
         return self.choose(self.every(context))
 
+    def require_free(self, run: ChangeRun) -> None:
+        """It may go on beside a change."""
+
     @contextmanager
     def locked(self, run: ChangeRun) -> Iterator[None]:
         """Where nobody else changes the cluster. An election is not kept waiting by a change that
@@ -75,7 +80,7 @@ class Election(Change[Seen, Done]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
+class ElectPreferred(Election[ElectionProposal, PlanResult]):
     """The preferred replica of each partition that is chosen is to lead it.
 
     `until_balanced` those whose broker is not whole are waited for; `as_they_come` only until the
@@ -91,8 +96,8 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
         now = self.every(context)
         chosen = self.choose(now)
         if not self.until_balanced:
-            _say_still_copied(context, now, chosen, busy)
-        return propose_election(chosen, {one.id for one in busy})
+            _say_what_waits(context, now, chosen, busy)
+        return propose_election(chosen, {reassignment.id for reassignment in busy})
 
     def show(self, context: ChangeContext, seen: ElectionProposal) -> None:
         context.ui.preferred_election(seen)
@@ -102,6 +107,18 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
             self.entry.mark_or_note(EntryState.DONE)
         self._say_left_alone(context, seen)
         self.show(context, seen)
+
+    def refuse(self, context: ChangeContext, seen: ElectionProposal) -> None:
+        if not self.until_balanced and not any(
+            partition.preferred_leader in partition.isr
+            for partition in seen.not_preferred.partitions
+        ):
+            raise RefusedError(
+                "No partition can be elected now.",
+                "Choose the same with --until balanced: that waits for it."
+                if self.entry is None
+                else "Go on when they can: " + Command("changes resume", context.named(self.entry)),
+            )
 
     def announce(self, context: ChangeContext, seen: ElectionProposal) -> None:
         self._say_left_alone(context, seen)
@@ -129,7 +146,7 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
         busy, _ = list_or_reason(cluster, may_not_list=True)
         meant = seen.chosen if self.until_balanced else seen.not_preferred
         now = refresh_snapshot(cluster, meant.topics).only(meant.by_id)
-        return propose_election(now, {one.id for one in busy})
+        return propose_election(now, {reassignment.id for reassignment in busy})
 
     @contextmanager
     def recorded(self, run: ChangeRun, again: ElectionProposal) -> Iterator[Entry | None]:
@@ -150,7 +167,7 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
                 as_they_come=self.as_they_come,
             ),
             kind=ChangeKind.ELECT_PREFERRED,
-            leaders={one.id: one.leader for one in chosen.partitions},
+            leaders={partition.id: partition.leader for partition in chosen.partitions},
             guard=context.guard.record,
         )
 
@@ -164,51 +181,44 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
             return f"Electing until {partitions} have their preferred leaders"
         return f"Electing the preferred leaders of {counted(len(again.partitions), 'partition')}"
 
-    def execute(self, run: ChangeRun, again: ElectionProposal) -> LeadersMoved:
-        cluster, pace = run.context.cluster, run.context.pace
-        guard: ChangeGuard = run.settings["guard"]
-        if run.is_locked:
-            guard = _Pausable(guard, run.journal.is_to_pause)
-        with _explained(run):
-            if self.until_balanced:
-                held = elect_until_balanced(
-                    cluster,
-                    again.electable.by_id,
-                    batch=pace.batch,
-                    between_s=pace.between_s,
-                    timeout_s=run.context.timeout_s or UNTIL_TIMEOUT_S,
-                    progress=run.settings["progress"],
-                    guard=guard,
-                    as_they_come=self.as_they_come,
-                )
-            else:
-                held = elect_preferred(
-                    cluster,
-                    {one.id: one.preferred_leader for one in again.not_preferred.partitions},
-                    again.not_preferred,
-                    timeout_s=run.context.timeout_s or DEFAULT_TIMEOUT_S,
-                    batch=pace.batch,
-                    between_s=pace.between_s,
-                    guard=guard,
-                )
-        return LeadersMoved(None, held)
+    def execute(self, run: ChangeRun, again: ElectionProposal) -> PlanResult:
+        plan = Plan(tuple(move_of(p, p.replicas) for p in self._electable(again).partitions))
+        run.settings["additional"] = True  # what is being reassigned is left alone
+        change = Execution(
+            run.context.cluster,
+            plan,
+            run.entry,
+            go_on=Command("changes resume", run.context.named(run.entry)) if run.entry else None,
+            pause_asked=run.journal.is_to_pause if run.is_locked else lambda: False,
+            elects=True,
+            **run.settings,
+        )
+        if self.until_balanced:
+            return elect_until_balanced(change, as_they_come=self.as_they_come)
+        if plan.moves:
+            change.execute()
+        return change.result()
 
-    def finish(self, run: ChangeRun, again: ElectionProposal, done: LeadersMoved) -> None:
+    def finish(self, run: ChangeRun, again: ElectionProposal, done: PlanResult) -> None:
         """Mark it done, and with it elections that were cut off of the same partitions."""
         if run.entry is None:
             return
         elected = run.entry.before.keys()
-        run.entry.mark_or_note(EntryState.DONE)
-        for one in list(run.journal.unfinished()):
-            if one.kind is ChangeKind.ELECT_PREFERRED and one.before.keys() <= elected:
-                one.mark_or_note(EntryState.DONE)
+        # Of what is gone on with, a part was done before.
+        is_refused = done.failures and not done.done and self.entry is None
+        run.entry.mark_or_note(EntryState.REFUSED if is_refused else EntryState.DONE)
+        if done.failures:
+            return
+        for entry in list(run.journal.unfinished()):
+            if entry.kind is ChangeKind.ELECT_PREFERRED and entry.before.keys() <= elected:
+                entry.mark_or_note(EntryState.DONE)
 
     def report(
         self,
         run: ChangeRun,
         seen: ElectionProposal,
         again: ElectionProposal,
-        done: LeadersMoved,
+        done: PlanResult,
     ) -> None:
         before = self._electable(again)
         after = run.context.final_snapshot(before.topics)
@@ -218,68 +228,28 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
         return "See their replicas: " + Command("inspect leaders")
 
 
-def _say_still_copied(
+def _say_what_waits(
     context: ChangeContext, now: Snapshot, chosen: Snapshot, busy: Iterable[Reassignment]
 ) -> None:
-    """Which brokers would get leaders before they are whole; `now` is of all topics."""
-    behind = catching_up(now, {one.id: one.adding for one in busy})
-    wanted = {one.preferred_leader for one in chosen.not_led_by_preferred}
+    """Which partitions cannot be elected now, and which brokers would get leaders before they are
+    whole; `now` is of all topics."""
+    astray = chosen.not_led_by_preferred
+    if waiting := [
+        partition for partition in astray if partition.preferred_leader not in partition.isr
+    ]:
+        context.ui.say(
+            f"{counted(len(waiting), 'partition', of=len(astray))} cannot be elected now:"
+            f" {waits_for(waiting, now, ())}. --until balanced waits for that."
+        )
+    behind = catching_up(now, {reassignment.id: reassignment.adding for reassignment in busy})
+    wanted = {partition.preferred_leader for partition in astray if partition not in waiting}
     for broker in sorted(wanted & behind.keys()):
-        replicas = sum(broker in one.replicas for one in now.partitions)
+        replicas = sum(broker in partition.replicas for partition in now.partitions)
         copies = str(CatchUp(broker, len(behind[broker]), replicas))
         context.ui.say(
             f"{copies.capitalize()}. Who writes to what it leads waits for that: --until"
             " balanced elects when it has copied all."
         )
-
-
-@dataclass(frozen=True)
-class _Pausable(ChangeGuard):
-    """The same guard, which also gives up when somebody asks for a pause."""
-
-    guard: ChangeGuard
-    is_to_pause: Callable[[], bool]
-
-    def look(self) -> None:
-        self.guard.look()
-
-    def require_quiet(self, *, until: float = float("inf"), anew: bool = True) -> None:
-        self._demand_no_pause()
-        self.guard.require_quiet(until=until, anew=anew)
-
-    def sleep(self, seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        while (left_s := ends - time.monotonic()) > 0:
-            self._demand_no_pause()
-            self.guard.sleep(min(left_s, LAST_POLL_S))
-
-    def _demand_no_pause(self) -> None:
-        if self.is_to_pause():
-            raise GivenUpError("Paused.")
-
-
-@contextmanager
-def _explained(run: ChangeRun) -> Iterator[None]:
-    """Whatever stops elections says what goes on with them; what has moved no leader is over."""
-    if (entry := run.entry) is None:
-        yield
-        return
-    go_on = "Go on: " + Command("changes resume", run.context.named(entry))
-    entry.mark(EntryState.SUBMITTED)
-    try:
-        yield
-    except KeyboardInterrupt as interrupted:
-        how_far = "".join(note.partition("\n")[0] for note in getattr(interrupted, "__notes__", ()))
-        raise InterruptedRunError(f"Interrupted. {how_far}".strip(), go_on) from None
-    except RefusedError as refused:
-        if run.is_locked and run.journal.is_to_pause():
-            raise PartlyDoneError(refused.what, go_on) from None
-        entry.mark_or_note(EntryState.REFUSED)
-        raise
-    except (PartlyDoneError, TimedOutError, UnreachableError) as error:
-        others = "" if error.next_step == REPEAT else error.next_step
-        error.next_step = joined(" ", filter(None, (others, go_on)))
-        raise
 
 
 def propose_election(chosen: Snapshot, busy: Collection[PartitionId]) -> ElectionProposal:
@@ -288,9 +258,41 @@ def propose_election(chosen: Snapshot, busy: Collection[PartitionId]) -> Electio
     What is being reassigned is left alone: who does that elects its leaders.
     """
     skipped = tuple(
-        SkippedPartition(one.id, BUSY) for one in chosen.not_led_by_preferred if one.id in busy
+        SkippedPartition(partition.id, BUSY)
+        for partition in chosen.not_led_by_preferred
+        if partition.id in busy
     )
     return ElectionProposal(chosen, skipped)
+
+
+def chosen_partitions(
+    topics: Sequence[str],
+    partitions: Sequence[str],
+    every: bool,
+    json_file: Path | None,
+    brokers: Sequence[int] = (),
+) -> Choose:
+    """What chooses those of Kafka's JSON, of these brokers, or as they are named.
+
+    Raises UsageError for what cannot be read.
+    """
+    if every:
+        return lambda snapshot: snapshot
+    if topics:
+        return lambda snapshot: select(snapshot, topics)
+    if brokers:
+        return lambda snapshot: preferred_on(snapshot, brokers)
+    named: Sequence[PartitionId] = (
+        [parse_partition(text) for text in partitions]
+        if json_file is None
+        else read_election(json_file)
+    )
+
+    def only_named(snapshot: Snapshot) -> Snapshot:
+        require_partitions(snapshot, named)
+        return snapshot.only(named)
+
+    return only_named
 
 
 def elect(

@@ -21,8 +21,9 @@ from kipctl.changes.elections.unclean import (
 )
 from kipctl.changes.execution.journaled_action import journaled_action
 from kipctl.changes.execution.plan_execution import reassign
-from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
+from kipctl.changes.execution.plan_result import PlanResult, require_all_done
 from kipctl.changes.execution.reassign import topic_ids
+from kipctl.changes.execution.safety_checks import min_insync_replicas
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.plans.plan import SkippedPartition, plan_to
 from kipctl.changes.proposal import UncleanProposal, UncleanResult
@@ -55,8 +56,10 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
     def look(self, context: ChangeContext) -> UncleanProposal:
         shown = self.chosen(context)
         if not self.internal:
-            left_out = sum(one.internal for one in shown.leaderless)
-            shown = shown.only(one.id for one in shown.partitions if not one.internal)
+            left_out = sum(partition.internal for partition in shown.leaderless)
+            shown = shown.only(
+                partition.id for partition in shown.partitions if not partition.internal
+            )
             if left_out:
                 context.ui.say(
                     f"Left alone without --internal: {counted(left_out, 'partition')} of internal"
@@ -87,10 +90,10 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
 
     def look_again(self, run: ChangeRun, seen: UncleanProposal) -> UncleanProposal:
         """What was confirmed is these leaders, and no greater loss."""
-        cluster, shown = run.context.cluster, {one.id: one for one in seen.found}
+        cluster, shown = run.context.cluster, {partition.id: partition for partition in seen.found}
         # A broker may be back: what has a leader again loses nothing.
-        now = refresh_snapshot(cluster, {one.topic for one in shown}).only(shown)
-        before = now.only(one.id for one in now.leaderless)
+        now = refresh_snapshot(cluster, {id.topic for id in shown}).only(shown)
+        before = now.only(partition.id for partition in now.leaderless)
         if recovered := len(shown) - len(before.partitions):
             run.context.ui.say(
                 "Left out, as they have a leader again or are gone:"
@@ -98,12 +101,18 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
             )
         # A broker may be gone.
         found = self.examined(cluster, before)
-        reasons = {one.id: why for one in found if (why := why_riskier(shown[one.id], one))}
+        reasons = {
+            partition.id: why
+            for partition in found
+            if (why := why_riskier(shown[partition.id], partition))
+        }
         riskier = tuple(SkippedPartition(one, why) for one, why in reasons.items())
-        left = tuple(one for one in found if one.id not in reasons)
+        left = tuple(partition for partition in found if partition.id not in reasons)
         if not left:
             require_all_done(riskier, 0, _NEXT_STEP)
-        return UncleanProposal(before.only(one.id for one in left), left, skipped=riskier)
+        return UncleanProposal(
+            before.only(partition.id for partition in left), left, skipped=riskier
+        )
 
     @contextmanager
     def recorded(self, run: ChangeRun, again: UncleanProposal) -> Iterator[Entry | None]:
@@ -117,7 +126,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
             run.context.origin,
             topic_ids(run.context.cluster, chosen.topics),
             kind=ChangeKind.ELECT_UNCLEAN,
-            leaders={one.id: one.leader for one in chosen.partitions},
+            leaders={partition.id: partition.leader for partition in chosen.partitions},
         )
 
     def title(self, again: UncleanProposal) -> str:
@@ -137,7 +146,8 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
             raise
         after = run.context.final_snapshot(before.topics)
         held_up = transactions_after(cluster, after.only(before.by_id).partitions)
-        return UncleanResult(LeadersMoved(None, held), again.skipped, after, held_up)
+        few = min_insync_replicas(cluster, {stand.topic for stand in held_up.stands})
+        return UncleanResult(PlanResult(election=held), again.skipped, after, held_up, few)
 
     def finish(self, run: ChangeRun, again: UncleanProposal, done: UncleanResult) -> None:
         if run.entry:
@@ -163,7 +173,7 @@ def _put_in_order(run: ChangeRun, again: UncleanProposal) -> None:
     """Put the replicas first that are to lead, as the controller takes the first live one; the
     order of before is in the journal."""
     cluster = run.context.cluster
-    plan = plan_to(again.chosen, {one.id: one.replicas for one in again.found})
+    plan = plan_to(again.chosen, {partition.id: partition.replicas for partition in again.found})
     if not plan.moves:
         return
     moved = again.chosen.only(move.id for move in plan.moves)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.reassign import retry_until, topic_ids
@@ -15,7 +16,7 @@ from kipctl.changes.journal.entry import Entry, read_entry
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.throttle import NotRestored
 from kipctl.cluster.reassignments import Reassignment
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.cluster.snapshot import Partition, Snapshot, take_snapshot
 from kipctl.errors import RefusedError
 from kipctl.next_step import Command
 
@@ -57,10 +58,19 @@ def described(entry: Entry) -> str:
     return f"{entry.origin} ({entry.age(datetime.now(UTC))}, entry {entry.id})"
 
 
+def is_as_planned(entry: Entry, partition: Partition | None) -> bool:
+    """Whether the entry's change is done for this partition, as it is now. A pure function."""
+    if partition is None:
+        return False
+    if not entry.kind.has_way_back:
+        return partition.leader == partition.preferred_leader
+    return partition.replicas == entry.after.get(partition.id)
+
+
 def cut_off_rollback(context: ChangeContext, journal: Journal, undone: Entry) -> Entry | None:
     """The newest rollback of this entry that has not ended; None when there is none."""
     found = journal.unfinished(context.say_damaged)
-    return next((one for one in found if one.undoes == undone.id and one.is_open), None)
+    return next((entry for entry in found if entry.undoes == undone.id and entry.is_open), None)
 
 
 def throttled_for(context: ChangeContext, journal: Journal, entry: Entry) -> Sequence[Entry]:
@@ -72,16 +82,22 @@ def throttled_for(context: ChangeContext, journal: Journal, entry: Entry) -> Seq
     return found
 
 
-def look_at_partitions(
-    context: ChangeContext, entry: Entry
-) -> tuple[tuple[Reassignment, ...], Snapshot, dict[str, str]]:
-    """What is being reassigned, then the cluster, and the ids of the entry's topics now."""
+class Look(NamedTuple):
+    """What is being reassigned, then the cluster, and the ids of topics as they are now."""
+
+    busy: tuple[Reassignment, ...]
+    now: Snapshot
+    topic_ids: dict[str, str]
+
+
+def look_at_partitions(context: ChangeContext, *entries: Entry) -> "Look":
+    """Look at the cluster for what is left of these, or for their ways back."""
     cluster, deadline = context.cluster, context.deadline_s
     busy, why = retry_until(lambda: list_or_reason(cluster, may_not_list=context.dry_run), deadline)
     context.say_if_not_listed(why)
     now = retry_until(lambda: take_snapshot(cluster), deadline)
-    topics = sorted({p.topic for p in entry.before} & set(now.topics))
-    return busy, now, topic_ids(cluster, topics) if entry.topic_ids else {}
+    topics = sorted({p.topic for e in entries if e.topic_ids for p in e.before} & {*now.topics})
+    return Look(busy, now, topic_ids(cluster, topics) if topics else {})
 
 
 def restore_throttles(

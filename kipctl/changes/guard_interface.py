@@ -31,9 +31,17 @@ class RecordedGuard:
     undisturbed: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def rolls_back(self) -> bool:
+        """Whether a change that it gives up is undone."""
+        return self.action == "rollback"
+
+    @property
     def redacted(self) -> "RecordedGuard":
         """Without the logins in its URLs."""
         return replace(self, urls=tuple(map(without_login, self.urls)))
+
+
+_LOOK_S = 0.5
 
 
 class GivenUpError(PartlyDoneError):
@@ -80,6 +88,27 @@ class NeverPauses(ChangeGuard):
 
     def sleep(self, seconds: float) -> None:
         self.guard.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class Pausable(ChangeGuard):
+    """The same guard; `require_no_pause` raises while somebody asks for a pause."""
+
+    guard: ChangeGuard
+    require_no_pause: Callable[[], None]
+
+    def look(self) -> None:
+        self.guard.look()
+
+    def require_quiet(self, *, until: float = math.inf, anew: bool = True) -> None:
+        self.require_no_pause()
+        self.guard.require_quiet(until=until, anew=anew)
+
+    def sleep(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while (left_s := ends - time.monotonic()) > 0:
+            self.require_no_pause()
+            self.guard.sleep(min(left_s, _LOOK_S))
 
 
 class GuardSession:

@@ -10,7 +10,7 @@ from kipctl.changes.change import ChangeRun
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.disk_moves import require_no_disk_moves
 from kipctl.changes.execution.phases import in_phase, reassign_phases
-from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.safety_checks import require_factor_wanted, require_same
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.journal.phases import not_begun
@@ -59,13 +59,11 @@ class PhasedChange(PlannedChange):
         with self.journal_as(run, again.plan, phases=_plans(again)) as entry:
             yield entry
 
-    def execute(self, run: ChangeRun, again: Proposal) -> LeadersMoved | Reassigned:
+    def execute(self, run: ChangeRun, again: Proposal) -> PlanResult:
         assert run.entry is not None
         return reassign_phases(run.context.cluster, _plans(again), run.entry, **run.settings)
 
-    def report(
-        self, run: ChangeRun, seen: Proposal, again: Proposal, done: LeadersMoved | Reassigned
-    ) -> None:
+    def report(self, run: ChangeRun, seen: Proposal, again: Proposal, done: PlanResult) -> None:
         super().report(run, seen, again, done)
         if done.failures and run.entry and (left := not_begun(run.entry.reload())):
             run.context.ui.say(left)

@@ -9,8 +9,8 @@ from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.disks import DiskChange
 from kipctl.changes.execution.disk_moves import require_no_disk_moves
-from kipctl.changes.execution.plan_execution import reassign, rotate_leaders
-from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.execution.plan_execution import reassign
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.safety_checks import (
     Planner,
     min_insync_replicas,
@@ -32,18 +32,20 @@ from kipctl.changes.plans.plan import Plan, plan_to, require_moves
 from kipctl.changes.plans.plan_files import LeadersFile, read_plan
 from kipctl.changes.plans.planners.leader_bytes import bytes_in_by_leader
 from kipctl.changes.plans.planners.options import PlannerOption
-from kipctl.changes.plans.planners.placement import PlanInputs, UnknownBrokerError
+from kipctl.changes.plans.planners.placement import TOO_FEW_BROKERS, PlanInputs, UnknownBrokerError
 from kipctl.changes.plans.planners.preferred_leaders import set_preferred
 from kipctl.changes.plans.planners.rotate_leaders import rotate as rotated
 from kipctl.changes.proposal import Proposal
+from kipctl.changes.throttle import require_restored
 from kipctl.cluster.acls import hidden_topics_warning, may_be_shown_less
 from kipctl.cluster.snapshot import Snapshot, select, take_snapshot
-from kipctl.counts import counted
+from kipctl.counts import broker_list, counted
+from kipctl.errors import PartlyDoneError
 from kipctl.transport.acl_errors import TOPIC, Right, grant_it
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedChange(ReplicaChange[Proposal, LeadersMoved | Reassigned]):
+class PlannedChange(ReplicaChange[Proposal, PlanResult]):
     """A change by a plan, which is made anew after the question.
 
     Where it `elects`, its preferred leaders are elected after each batch, and leaders of a canary's
@@ -64,6 +66,8 @@ class PlannedChange(ReplicaChange[Proposal, LeadersMoved | Reassigned]):
     """Topics that are made after the question, and whose leaders are rotated too then."""
     logs: LogSizes | None = None
     """How large partitions are, where it is known already."""
+    drained: frozenset[int] = frozenset()
+    """Brokers on which no replica is to stay."""
 
     @property
     def moves_measured(self) -> bool:
@@ -118,15 +122,38 @@ class PlannedChange(ReplicaChange[Proposal, LeadersMoved | Reassigned]):
     def title(self, again: Proposal) -> str:
         return self.title_words.replace("{}", counted(len(again.plan.moves), "partition"))
 
-    def execute(self, run: ChangeRun, again: Proposal) -> LeadersMoved | Reassigned:
+    def execute(self, run: ChangeRun, again: Proposal) -> PlanResult:
         run.settings["pace"] = replace(run.context.pace, batch=again.batch)
-        carried_out = rotate_leaders if self.elects else reassign
-        return carried_out(run.context.cluster, again.plan, entry=run.entry, **run.settings)
+        return reassign(
+            run.context.cluster, again.plan, entry=run.entry, elects=self.elects, **run.settings
+        )
 
-    def report(
-        self, run: ChangeRun, seen: Proposal, again: Proposal, done: LeadersMoved | Reassigned
-    ) -> None:
+    def report(self, run: ChangeRun, seen: Proposal, again: Proposal, done: PlanResult) -> None:
         report_moves(run.context, seen, again.snapshot, done)
+
+    def end_without(self, context: ChangeContext, seen: Proposal) -> None:
+        super().end_without(context, seen)
+        self._require_drained(seen)
+
+    def require_ended(self, run: ChangeRun, again: Proposal, done: PlanResult) -> None:
+        require_restored(run.not_restored)  # a throttle that is left is more urgent
+        self._require_drained(again)
+
+    def _require_drained(self, seen: Proposal) -> None:
+        """Raise PartlyDoneError for replicas that no other broker could take."""
+        held = {
+            skipped: self.drained & {*seen.snapshot.by_id[skipped.id].replicas}
+            for skipped in seen.plan.skipped
+        }
+        if left := [skipped for skipped, on in held.items() if on]:
+            staying = counted(sum(map(len, held.values())), "replica", "stay")
+            raise PartlyDoneError(
+                f"{staying} on {broker_list(set().union(*held.values()))}, such as one of"
+                f" {left[0].id}: {left[0].reason}.",
+                "Start another broker, or add one, and repeat the command."
+                if left[0].reason == TOO_FEW_BROKERS
+                else "Repeat the command when that is over.",
+            )
 
 
 def rotate(context: ChangeContext) -> None:
@@ -205,7 +232,7 @@ def carry_out_planned(context: ChangeContext, option: PlannerOption) -> None:
     known_insync = {topic: least for topic, least in insync.items() if least is not None}
 
     def planner(now: Snapshot) -> Plan:
-        chosen = frozenset(one.id for one in select(now, context.topics).partitions)
+        chosen = frozenset(partition.id for partition in select(now, context.topics).partitions)
         meant = chosen if context.topics else None
         try:
             return option.plan(now, PlanInputs(logs.sizes, known_insync, meant, option.spare))
@@ -224,4 +251,7 @@ def carry_out_planned(context: ChangeContext, option: PlannerOption) -> None:
         context.ui.say(bytes_in_by_leader(first, planner(first), logs.sizes, BYTES_IN_S))
 
     question = f"{option.option}: change {{}}?"
-    carry_out(context, PlannedChange(planner=planner, question_words=question, logs=held))
+    change = PlannedChange(
+        planner=planner, question_words=question, logs=held, drained=option.drained
+    )
+    carry_out(context, change)

@@ -6,21 +6,20 @@ from functools import cached_property
 
 from kipctl.changes.elections.unclean import LeaderlessPartition
 from kipctl.changes.execution.cancellation import Cancelled
-from kipctl.changes.execution.plan_result import LeadersMoved
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.reassign import Failure
 from kipctl.changes.execution.remaining import ALREADY_BACK, DELETED, Remaining
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.plans.kafka_json import ReassignmentFile
 from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes
 from kipctl.changes.plans.phases import Phase, phases_of
-from kipctl.changes.plans.plan import Plan, SkippedPartition
+from kipctl.changes.plans.plan import NO_MOVES, Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import PlanSummary, summarize
 from kipctl.cluster.open_transactions import HeldUp, OpenTransactions
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 
-NOTHING = Plan(())
-NOTHING_LEFT = Remaining(NOTHING)
+NOTHING_LEFT = Remaining(NO_MOVES)
 NO_TRANSACTIONS = OpenTransactions()
 
 
@@ -28,14 +27,12 @@ NO_TRANSACTIONS = OpenTransactions()
 class Proposal:
     """What a change would do to the cluster of the snapshot.
 
-    `plan` moves replicas, `to_elect` has the leaders to elect where replicas are in place.
     `under_way` are reassignments of the change itself, `others` those of anybody else. `batch`
     is how many partitions are changed at once, if not as the pace of the change says (0).
     """
 
     snapshot: Snapshot
-    plan: Plan = NOTHING
-    to_elect: Mapping[PartitionId, int] = field(default_factory=dict)
+    plan: Plan = NO_MOVES
     under_way: tuple[Reassignment, ...] = ()
     others: tuple[Reassignment, ...] = ()
     logs: LogSizes = NOT_ASKED
@@ -45,7 +42,7 @@ class Proposal:
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
         """Those that there is something to do for."""
-        return (*self.plan.target, *self.to_elect, *(one.id for one in self.under_way))
+        return (*self.plan.target, *(reassignment.id for reassignment in self.under_way))
 
     @cached_property
     def summary(self) -> PlanSummary:
@@ -55,7 +52,7 @@ class Proposal:
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """Where it is in phases, the plan of each of the `files`."""
-        busy = dict.fromkeys((one.id for one in self.others), BUSY)
+        busy = dict.fromkeys((other.id for other in self.others), BUSY)
         return phases_of(self.snapshot, self.files, self.logs, busy)
 
 
@@ -67,7 +64,7 @@ class ResumeProposal(Proposal):
 
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
-        later = (one for phase in self.left.later for one in phase.target)
+        later = (id for phase in self.left.later for id in phase.target)
         return tuple(dict.fromkeys((*super().partitions, *later)))
 
 
@@ -84,7 +81,11 @@ class UndoProposal(Proposal):
     @property
     def left(self) -> tuple[SkippedPartition, ...]:
         """What stays elsewhere than before: for later, or until somebody insists."""
-        return tuple(one for one in self.plan.skipped if one.reason not in (ALREADY_BACK, DELETED))
+        return tuple(
+            skipped
+            for skipped in self.plan.skipped
+            if skipped.reason not in (ALREADY_BACK, DELETED)
+        )
 
 
 @dataclass(frozen=True)
@@ -97,17 +98,19 @@ class ElectionProposal:
     @cached_property
     def electable(self) -> Snapshot:
         """What is not left alone."""
-        left_alone = {one.id for one in self.skipped}
+        left_alone = {skipped.id for skipped in self.skipped}
         return self.chosen.only(p.id for p in self.chosen.partitions if p.id not in left_alone)
 
     @cached_property
     def not_preferred(self) -> Snapshot:
         """Of that, what another than its preferred replica leads."""
-        return self.electable.only(one.id for one in self.electable.not_led_by_preferred)
+        return self.electable.only(
+            partition.id for partition in self.electable.not_led_by_preferred
+        )
 
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
-        return tuple(one.id for one in self.not_preferred.partitions)
+        return tuple(partition.id for partition in self.not_preferred.partitions)
 
 
 @dataclass(frozen=True)
@@ -125,17 +128,19 @@ class UncleanProposal:
 
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
-        return tuple(one.id for one in self.found)
+        return tuple(partition.id for partition in self.found)
 
 
 @dataclass(frozen=True, slots=True)
 class UncleanResult:
-    """What became of an unclean election, and what holds up readers of committed records."""
+    """What became of an unclean election, and what holds up readers of committed records;
+    min.insync.replicas of the topics where a high watermark stands, None where it is not known."""
 
-    moved: LeadersMoved
+    moved: PlanResult
     skipped: tuple[SkippedPartition, ...]
     after: Snapshot
     held_up: HeldUp
+    min_insync: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -155,12 +160,12 @@ class Undone:
     """What became of the way back; `moved` is None where nothing was to be moved."""
 
     proposal: UndoProposal
-    moved: LeadersMoved | None
+    moved: PlanResult | None
 
     @property
     def before(self) -> Snapshot:
         """What was moved, as it was before."""
-        return self.proposal.snapshot.only((*self.proposal.to_elect, *self.proposal.plan.target))
+        return self.proposal.snapshot.only(self.proposal.plan.target)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -168,7 +173,7 @@ class Undone:
         if self.moved is not None:
             return tuple(self.before.topics)
         cancelled = self.proposal.cancelled
-        return tuple(sorted({one.topic for one in cancelled.cancelled} if cancelled else ()))
+        return tuple(sorted({id.topic for id in cancelled.cancelled} if cancelled else ()))
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -189,6 +194,6 @@ def emptied_brokers(before: Snapshot, after: Snapshot) -> tuple[int, ...]:
     `after` has the topics that were changed. A pure function.
     """
     now = after.by_id
-    held = {broker for one in before.partitions for broker in one.replicas}
-    left = {b for one in before.partitions for b in now.get(one.id, one).replicas}
+    held = {broker for partition in before.partitions for broker in partition.replicas}
+    left = {b for partition in before.partitions for b in now.get(partition.id, partition).replicas}
     return tuple(sorted(held - left))

@@ -1,7 +1,7 @@
 """Throttles of what brokers copy when they come back: set, and taken off."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from kipctl.changes.change import Change, ChangeRun
@@ -14,31 +14,20 @@ from kipctl.changes.execution.throttled_change import (
 )
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.journal.journal import Journal
-from kipctl.changes.throttle import (
-    Throttle,
-    brokers_copying,
-    format_rate,
-    set_throttle,
-    throttle_changes,
-)
-from kipctl.changes.throttle_settings import read_settings
+from kipctl.changes.throttle import Throttle, format_rate, prepare_throttle, rates_of, set_throttle
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, Snapshot, select, take_snapshot
-from kipctl.cluster.throttle_configs import (
-    ALL_REPLICAS,
-    BROKER,
-    RATES,
-    REPLICAS,
-    TOPIC,
-    Setting,
-)
+from kipctl.cluster.throttle_configs import ALL_REPLICAS, BROKER, REPLICAS, TOPIC, Setting
 from kipctl.counts import counted
-from kipctl.errors import (
-    RefusedError,
-    UsageError,
-)
+from kipctl.errors import RefusedError
 from kipctl.next_step import Command
+
+
+def brokers_away(snapshot: Snapshot) -> frozenset[int]:
+    """Brokers with replicas that are not alive. A pure function."""
+    with_replicas = {broker for partition in snapshot.partitions for broker in partition.replicas}
+    return frozenset(with_replicas - {*snapshot.broker_ids})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +51,12 @@ class ThrottleProposal:
     @property
     def topics(self) -> frozenset[str]:
         """Those whose replicas are to be throttled."""
-        return frozenset(one.name for one in self.wanted if one.kind == TOPIC)
+        return frozenset(setting.name for setting in self.wanted if setting.kind == TOPIC)
 
     @property
     def away(self) -> frozenset[int]:
         """Brokers with replicas that are not alive."""
-        on = {broker for one in self.snapshot.partitions for broker in one.replicas}
-        return frozenset(on - {*self.snapshot.broker_ids})
+        return brokers_away(self.snapshot)
 
     @property
     def partitions(self) -> Sequence[object]:
@@ -94,10 +82,8 @@ def wanted_for(topics: Sequence[str], brokers: Sequence[int], rate: int) -> dict
 
     Kafka holds back only replicas that are not in sync, so that all of a topic may be listed.
     """
-    wanted = {Setting(TOPIC, t, config): ALL_REPLICAS for t in topics for config in REPLICAS}
-    return wanted | {
-        Setting(BROKER, str(b), config): str(rate) for b in brokers for config in RATES
-    }
+    lists = {Setting(TOPIC, t, config): ALL_REPLICAS for t in topics for config in REPLICAS}
+    return lists | rates_of(brokers, rate)
 
 
 @dataclass(frozen=True)
@@ -110,8 +96,6 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
 
     def look(self, context: ChangeContext) -> ThrottleProposal:
         cluster = context.cluster
-        if self.rate < 1:
-            raise UsageError(f"A throttle of {self.rate} bytes per second lets nothing through.")
         busy = list_reassignments(cluster)
         snapshot = take_snapshot(cluster)
         if unknown := set(self.brokers) - set(snapshot.broker_ids):
@@ -119,12 +103,14 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
                 f"Broker {min(unknown)} is not alive, and only a broker that runs takes a rate.",
                 "Leave --broker out: rates of the others hold back what they send to it, too.",
             )
-        behind = catching_up(snapshot, {one.id: one.adding for one in busy})
+        behind = catching_up(
+            snapshot, {reassignment.id: reassignment.adding for reassignment in busy}
+        )
         topics = self._topics(context, snapshot, busy)
         brokers = self.brokers or snapshot.broker_ids
         rate = self.first_rate(context, is_copied=bool(behind or busy))
         wanted = wanted_for(topics, brokers, rate)
-        throttle = self._throttle(context, wanted, busy)
+        throttle = self.throttle(context, wanted, busy)
         return ThrottleProposal(snapshot, busy, behind, rate, [*wanted], throttle)
 
     def first_rate(self, context: ChangeContext, *, is_copied: bool) -> int:
@@ -137,24 +123,19 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
         if context.topics:
             return list(select(snapshot, context.topics).topics)
         out_of_sync = {p.id.topic for p in snapshot.partitions if len(p.isr) < len(p.replicas)}
-        return sorted(out_of_sync | {one.id.topic for one in busy})
+        return sorted(out_of_sync | {reassignment.id.topic for reassignment in busy})
 
-    def _throttle(
+    def throttle(
         self,
         context: ChangeContext,
         wanted: Mapping[Setting, str],
         busy: Sequence[Reassignment],
     ) -> Throttle:
-        before = read_settings(context.cluster, wanted)
-        moved = {one.id.topic for one in busy}
+        """What sets what is `wanted`."""
         # What a reassignment has listed is throttled already; its list is its own to put back.
-        wanted = {
-            one: value
-            for one, value in wanted.items()
-            if not (one.kind == TOPIC and one.name in moved and before.get(one))
-        }
-        copying = brokers_copying(context.cluster) or frozenset()
-        return throttle_changes(wanted, before, kept_throttles(context.journal()), copying)
+        listed = {reassignment.id.topic for reassignment in busy}
+        kept = kept_throttles(context.journal())
+        return prepare_throttle(context.cluster, wanted, kept, listed=listed)
 
     def show(self, context: ChangeContext, seen: ThrottleProposal) -> None:
         context.ui.throttle(seen.throttle, "Nothing was changed.")
@@ -171,7 +152,7 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
             )
 
     def announce(self, context: ChangeContext, seen: ThrottleProposal) -> None:
-        brokers = {one.name for one in seen.wanted if one.kind == BROKER}
+        brokers = {setting.name for setting in seen.wanted if setting.kind == BROKER}
         context.ui.say(
             f"{format_rate(str(seen.rate))} in and out of each of"
             f" {counted(len(brokers), 'broker')}, for replicas out of sync of"
@@ -227,80 +208,4 @@ def record(run: ChangeRun, throttle: Throttle) -> Entry:
 
 def throttle_entries(journal: Journal) -> list[Entry]:
     """What `kipctl throttle` has set, and is not put back; the newest first."""
-    return [one for one in entries_with_throttles(journal) if one.kind is ChangeKind.THROTTLE]
-
-
-@dataclass(frozen=True, slots=True)
-class ThrottlesToClear:
-    """What `kipctl throttle` has set, and what is still copied under it, by broker."""
-
-    entries: tuple[Entry, ...]
-    behind: dict[int, tuple[PartitionId, ...]]
-
-    @property
-    def partitions(self) -> Sequence[object]:
-        """What there is to do: settings."""
-        return self.throttle.changes
-
-    @property
-    def throttle(self) -> Throttle:
-        """All of it."""
-        return Throttle(
-            tuple(c for one in self.entries if one.throttle for c in one.throttle.changes)
-        )
-
-
-@dataclass(frozen=True)
-class ClearThrottle(Change[ThrottlesToClear, ThrottleDone]):
-    """Put back what `kipctl throttle` has set, or this entry of it, whoever still needs it: who
-    needs it is said before the question."""
-
-    entry: Entry | None = None
-
-    def look(self, context: ChangeContext) -> ThrottlesToClear:
-        found = throttle_entries(context.journal()) if self.entry is None else [self.entry.reload()]
-        busy = list_reassignments(context.cluster)
-        adding = {one.id: one.adding for one in busy}
-        return ThrottlesToClear(tuple(found), catching_up(take_snapshot(context.cluster), adding))
-
-    def show(self, context: ChangeContext, seen: ThrottlesToClear) -> None:
-        context.ui.throttle(seen.throttle, "Nothing was changed.", is_removal=True)
-
-    def end_without(self, context: ChangeContext, seen: ThrottlesToClear) -> None:
-        none = "No throttle that was set from here for a recovery is still set."
-        context.ui.throttle(seen.throttle, none, is_removal=True)
-
-    def announce(self, context: ChangeContext, seen: ThrottlesToClear) -> None:
-        for broker, partitions in seen.behind.items():
-            context.ui.say(
-                f"Broker {broker} still copies {counted(len(partitions), 'partition')}, and then as"
-                " fast as it can."
-            )
-
-    def question(self, seen: ThrottlesToClear) -> str:
-        return "Take the throttle off?"
-
-    def locked(self, run: ChangeRun) -> AbstractContextManager[None]:
-        return run.journal.throttling(run.context.origin)
-
-    def look_again(self, run: ChangeRun, seen: ThrottlesToClear) -> ThrottlesToClear:
-        return self.look(run.context)
-
-    def recorded(
-        self, run: ChangeRun, again: ThrottlesToClear
-    ) -> AbstractContextManager[Entry | None]:
-        return nullcontext()  # its entries are those that are there
-
-    def title(self, again: ThrottlesToClear) -> str:
-        return ""
-
-    def execute(self, run: ChangeRun, again: ThrottlesToClear) -> ThrottleDone:
-        for one in again.entries:
-            run.not_restored += restore_throttle_of(run.context.cluster, one, run.context.ui.say)
-        return ThrottleDone()
-
-    def report(
-        self, run: ChangeRun, seen: ThrottlesToClear, again: ThrottlesToClear, done: ThrottleDone
-    ) -> None:
-        what = "is not all removed" if run.not_restored else "is removed"
-        run.context.ui.throttle(again.throttle, f"The throttle {what}.", is_removal=True)
+    return [entry for entry in entries_with_throttles(journal) if entry.kind is ChangeKind.THROTTLE]

@@ -21,7 +21,7 @@ from kipctl.changes.execution.cancellation import retire
 from kipctl.changes.execution.pacing import Pace
 from kipctl.changes.execution.phases import joined_results, reassign_phases
 from kipctl.changes.execution.plan_execution import resume as carry_on
-from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.remaining import remaining_work
 from kipctl.changes.execution.safety_checks import require_no_reassignments
 from kipctl.changes.execution.throttled_change import (
@@ -42,7 +42,7 @@ from kipctl.next_step import Command
 
 
 @dataclass(frozen=True)
-class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
+class Resume(ReplicaChange[ResumeProposal, PlanResult]):
     """What is left of the change of this entry, in the way it was begun (`how`)."""
 
     entry: Entry
@@ -62,16 +62,15 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         return ResumeProposal(
             now,
             left.plan,
-            left.in_place,
-            tuple(one for one in busy if one.id in own),
-            tuple(one for one in busy if one.id not in own),
+            tuple(reassignment for reassignment in busy if reassignment.id in own),
+            tuple(reassignment for reassignment in busy if reassignment.id not in own),
             left=left,
         )
 
     def about(self, seen: ResumeProposal) -> dict[str, object]:
         return {
             "entry": self.entry.id,
-            "leaders_to_elect": len(seen.to_elect),
+            "leaders_to_elect": len(seen.plan.elections),
             "under_way": len(seen.under_way),
         }
 
@@ -86,8 +85,10 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         if seen.under_way:
             count = counted(len(seen.under_way), "partition")
             yield f"Still being reassigned, and waited for: {count}."
-        if seen.to_elect:
-            yield f"Only an election is needed for {counted(len(seen.to_elect), 'partition')}."
+        if elected := seen.plan.elections:
+            yield f"Only an election is needed for {counted(len(elected), 'partition')}."
+        if entry.throttle and not any(move.adding for move in seen.left.moves):
+            yield "Its throttle is put back."
         for setting, value in list(seen.left.set_by_others.items())[:3]:
             yield f"Somebody else has set {setting} to {value}: it stays so."
 
@@ -116,7 +117,7 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         if not (entry := self.entry.reload()).is_unfinished:
             raise RefusedError(f"Entry {entry.id} is {entry.state} by now.", OTHERS)
         again = self.propose(run.context)
-        if (again.plan.target, again.to_elect) != (seen.plan.target, seen.to_elect):
+        if again.plan.target != seen.plan.target:
             run.context.ui.say("Some of it has ended, or was changed, since it was shown.")
         return again
 
@@ -134,9 +135,9 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
     def title(self, again: ResumeProposal) -> str:
         return f"Going on with {counted(len(again.partitions), 'partition')}"
 
-    def execute(self, run: ChangeRun, again: ResumeProposal) -> LeadersMoved | Reassigned:
+    def execute(self, run: ChangeRun, again: ResumeProposal) -> PlanResult:
         entry, named = run.entry or self.entry, run.context.named(self.entry)
-        moved = carry_on(
+        done = carry_on(
             run.context.cluster,
             again.left,
             entry,
@@ -145,10 +146,8 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
             named=named,
             **run.settings,
         )
-        if self.elects or moved.reassigned is None:
-            return moved
-        if not again.left.later or moved.failures:
-            return moved.reassigned
+        if not again.left.later or done.failures:
+            return done
         entry = entry.reload()
         later = reassign_phases(
             run.context.cluster,
@@ -159,11 +158,9 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
             pause_asked=run.journal.is_to_pause,
             **run.settings,
         )
-        return joined_results((moved.reassigned, later), later.entry)
+        return joined_results((done, later), later.entry)
 
-    def finish(
-        self, run: ChangeRun, again: ResumeProposal, done: LeadersMoved | Reassigned
-    ) -> None:
+    def finish(self, run: ChangeRun, again: ResumeProposal, done: PlanResult) -> None:
         run.not_restored += restore_throttles(run.context, run.journal, self.entry)
         is_whole = again.left.is_whole and not done.failures
         _end(run.context, run.journal, self.entry, is_whole=is_whole)
@@ -173,7 +170,7 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         run: ChangeRun,
         seen: ResumeProposal,
         again: ResumeProposal,
-        done: LeadersMoved | Reassigned,
+        done: PlanResult,
     ) -> None:
         report_moves(run.context, again, again.snapshot, done)
         if done.failures and (left := not_begun(self.entry.reload())):

@@ -22,9 +22,9 @@ from kipctl.changes.throttle_settings import (
 from kipctl.cluster.reassignments import list_reassignments, topics_and_brokers
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import (
+    ALL_RATES,
     ALL_REPLICAS,
     BROKER,
-    DISK_RATE,
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
     RATES,
@@ -32,13 +32,7 @@ from kipctl.cluster.throttle_configs import (
     Setting,
 )
 from kipctl.counts import format_bytes
-from kipctl.errors import (
-    KipctlError,
-    PartlyDoneError,
-    TimedOutError,
-    UnreachableError,
-    UsageError,
-)
+from kipctl.errors import KipctlError, PartlyDoneError, TimedOutError, UnreachableError, UsageError
 from kipctl.next_step import Command, joined
 from kipctl.protocol.describe_configs import ResourceType
 from kipctl.protocol.error_codes import error_text
@@ -47,7 +41,6 @@ from kipctl.transport.request import Cluster
 CLEAR = Command("changes clear-throttles")
 CLEAR_ALL = Command("changes clear-throttles --all")
 _SHOWN_TIMEOUT_S, _SHOWN_POLL_S = 5.0, 0.02
-_ALL_RATES = (*RATES, DISK_RATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +74,13 @@ class Throttle:
         return {
             "changes": [
                 {
-                    **one.setting._asdict(),
-                    "before": one.before,
-                    "during": one.during,
-                    "replaces": one.replaces,
-                    "of_another": one.of_another,
+                    **change.setting._asdict(),
+                    "before": change.before,
+                    "during": change.during,
+                    "replaces": change.replaces,
+                    "of_another": change.of_another,
                 }
-                for one in self.changes
+                for change in self.changes
             ]
         }
 
@@ -133,10 +126,6 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
     any of them may become leader, and followers where new ones come. Brokers that are not alive
     cannot be throttled. Nothing where nothing is copied. Raises UsageError for a rate below 1.
     """
-    if rate < 1:
-        raise UsageError(
-            f"A throttle of {rate} bytes per second would let nothing through.", "Give 1 or more."
-        )
     entries: dict[Setting, list[str]] = {}
     brokers: set[int] = set()
     for move in moves:
@@ -148,10 +137,26 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
                 f"{move.id.partition}:{replica}" for replica in replicas
             )
     # A partition may be copied in several phases.
-    wanted = {one: ",".join(dict.fromkeys(replicas)) for one, replicas in sorted(entries.items())}
-    for broker in sorted(brokers & set(alive)):
-        wanted |= {Setting(BROKER, str(broker), config): str(rate) for config in RATES}
-    return wanted
+    lists = {one: ",".join(dict.fromkeys(replicas)) for one, replicas in sorted(entries.items())}
+    return lists | rates_of(brokers & set(alive), rate)
+
+
+def rates_of(
+    brokers: Iterable[int], rate: int, configs: Iterable[str] = RATES
+) -> dict[Setting, str]:
+    """The settings that give each of these brokers this rate, in bytes per second.
+
+    Raises UsageError for one below 1.
+    """
+    if rate < 1:
+        raise UsageError(
+            f"A throttle of {rate} bytes per second would let nothing through.", "Give 1 or more."
+        )
+    return {
+        Setting(BROKER, str(broker), config): str(rate)
+        for broker in sorted(brokers)
+        for config in configs
+    }
 
 
 def throttle_changes(
@@ -159,25 +164,29 @@ def throttle_changes(
     before: Mapping[Setting, str | None],
     kept: Iterable[Throttle] = (),
     busy: Collection[int] = (),
+    listed: Collection[str] = (),
 ) -> Throttle:
     """What changes: rates are replaced, replicas that are throttled already stay so.
 
     What is as wanted already is no change, and will not be put back. `kept` are throttles of this
     journal that are still to be put back: what was before them is what was before this one, too.
     `busy` are brokers that others' reassignments copy to or from now, and so may need their rates.
-    A pure function.
+    Topics that somebody else has `listed` replicas of keep their lists. A pure function.
     """
-    known = {one.setting: one for throttle in kept for one in throttle.changes}
+    known = {change.setting: change for throttle in kept for change in throttle.changes}
     changes = []
     for setting, value in wanted.items():
         was = before.get(setting)
-        is_rate = setting.config in _ALL_RATES
+        if was and setting.kind == TOPIC and setting.name in listed:
+            continue
+        is_rate = setting.config in ALL_RATES
         during = value if is_rate else with_replicas(was, value)
         earlier = known.get(setting)
         if earlier and earlier.is_own(was):  # held by both, until the last of them ends
             changes.append(Change(setting, earlier.before, during, of_another=earlier.of_another))
         elif during != was:
-            of_another = is_rate and was is not None and setting.name in map(str, busy)
+            is_of_copies = setting.config in RATES and setting.name in map(str, busy)
+            of_another = is_of_copies and was is not None
             changes.append(Change(setting, was, during, of_another=of_another))
     return Throttle(tuple(changes))
 
@@ -202,18 +211,22 @@ def _entries(value: str | None) -> list[str]:
 
 
 def prepare_throttle(
-    cluster: Cluster, moves: Sequence[Move], rate: int, kept: Iterable[Throttle] = ()
+    cluster: Cluster,
+    wanted: Mapping[Setting, str],
+    kept: Iterable[Throttle] = (),
+    *,
+    own: Collection[PartitionId] = (),
+    listed: Collection[str] = (),
 ) -> Throttle:
-    """What would throttle these moves, with what is set now; changes nothing.
+    """What would set what is `wanted`, with what is set now; changes nothing.
 
-    `rate` is in bytes per second, in and out of each broker; `kept` as in `throttle_changes`. Save
-    it before `set_throttle`. Raises RefusedError, UnreachableError, TimedOutError, and UsageError
-    for a rate below 1.
+    `own` are the partitions that it is for; `kept` and `listed` are as in `throttle_changes`. Save
+    it before `set_throttle`. Raises RefusedError, UnreachableError and TimedOutError.
     """
-    wanted = wanted_settings(moves, rate, cluster.nodes)
     before = read_settings(cluster, wanted)
-    busy = brokers_copying(cluster, without={move.id for move in moves}) or frozenset()
-    return throttle_changes(wanted, before, kept, busy)
+    is_of_copies = any(setting.config in RATES for setting in wanted)
+    busy = brokers_copying(cluster, without=own) if is_of_copies else None
+    return throttle_changes(wanted, before, kept, busy or (), listed)
 
 
 def brokers_copying(
@@ -221,7 +234,11 @@ def brokers_copying(
 ) -> frozenset[int] | None:
     """The brokers that reassignments copy to or from now; None where that is not known."""
     try:
-        busy = [one for one in list_reassignments(cluster) if one.id not in without]
+        busy = [
+            reassignment
+            for reassignment in list_reassignments(cluster)
+            if reassignment.id not in without
+        ]
     except KipctlError:
         return None
     return topics_and_brokers(busy)[1]
@@ -232,8 +249,8 @@ def set_throttle(cluster: Cluster, throttle: Throttle) -> None:
     is raised; PartlyDoneError when one of them cannot be.
     """
     try:
-        for group in groups([one.setting for one in throttle.changes]):
-            during = {one.setting: one.during for one in throttle.changes}
+        for group in groups([change.setting for change in throttle.changes]):
+            during = {change.setting: change.during for change in throttle.changes}
             for answer in write(cluster, {setting: during[setting] for setting in group}):
                 raise_for(answer)
     except BaseException as error:
@@ -267,7 +284,7 @@ def way_back(
     """
     others = [of for throttle in kept for of in throttle.changes if of.setting == one.setting]
     is_needed = busy is None or one.setting.name in map(str, busy)
-    if one.setting.config not in _ALL_RATES:
+    if one.setting.config not in ALL_RATES:
         if now is None:  # it may only not be shown yet
             return WayBack(one.setting, is_left=one.before is not None)
         if one.is_own(now):
@@ -318,7 +335,7 @@ def restore_throttle(
     it is said.
     """
     not_restored: list[NotRestored] = []
-    changes = {one.setting: one for one in throttle.changes}
+    changes = {change.setting: change for change in throttle.changes}
     putting = _PuttingBack(cluster, kept, say)
     for group in groups(list(changes)):
         try:
@@ -346,25 +363,25 @@ class _PuttingBack:
         return self._busy[0]
 
     def group(self, changes: Sequence[Change]) -> Iterator[NotRestored]:
-        cluster, settings = self.cluster, [one.setting for one in changes]
+        cluster, settings = self.cluster, [change.setting for change in changes]
         try:
             now = read_group(cluster, settings)
         except (UnreachableError, TimedOutError):
             cluster.metadata(())  # it may have restarted at another address
             now = read_group(cluster, settings)
         own: dict[Setting, str | None] = {}
-        for one in changes:
-            if one.setting not in now:
+        for change in changes:
+            if change.setting not in now:
                 continue  # a topic that is gone
-            value = now[one.setting]
-            is_plain = (one.is_own(value) or value == one.before) and not one.of_another
-            back = way_back(one, value, self.kept, None if is_plain else self.busy)
+            value = now[change.setting]
+            is_plain = (change.is_own(value) or value == change.before) and not change.of_another
+            back = way_back(change, value, self.kept, None if is_plain else self.busy)
             if back.is_left_over:
-                yield NotRestored(one.setting, back.said, is_set_by_other=True)
+                yield NotRestored(change.setting, back.said, is_set_by_other=True)
             elif back.said:
-                self.say(back.said if not back.is_left else f"{one.setting}: {back.said}.")
+                self.say(back.said if not back.is_left else f"{change.setting}: {back.said}.")
             if not back.is_left:
-                own[one.setting] = back.value
+                own[change.setting] = back.value
         answers = write(cluster, own)
         if own and not any(answer.error_code for answer in answers):
             _await_settings(cluster, own)

@@ -75,7 +75,9 @@ def read_group(cluster: Cluster, group: Sequence[Setting]) -> dict[Setting, str 
     """The own values of the settings of one of `groups`."""
     request = DescribeConfigsRequest(
         resources=tuple(
-            DescribeConfigsResource(_TYPES[kind], name, tuple(one.config for one in settings))
+            DescribeConfigsResource(
+                _TYPES[kind], name, tuple(setting.config for setting in settings)
+            )
             for (kind, name), settings in _by_resource(group).items()
         )
     )
@@ -88,7 +90,11 @@ def read_group(cluster: Cluster, group: Sequence[Setting]) -> dict[Setting, str 
             own = {
                 c.name: c.value for c in result.configs if c.config_source == _source(kind, name)
             }
-            found |= {one: own.get(one.config) for one in group if one.name == result.resource_name}
+            found |= {
+                setting: own.get(setting.config)
+                for setting in group
+                if setting.name == result.resource_name
+            }
     return found
 
 
@@ -105,11 +111,11 @@ def write(
                 name,
                 tuple(
                     AlterableConfig(
-                        one.config,
-                        ConfigOperation.DELETE if values[one] is None else ConfigOperation.SET,
-                        values[one],
+                        setting.config,
+                        ConfigOperation.DELETE if values[setting] is None else ConfigOperation.SET,
+                        values[setting],
                     )
-                    for one in settings
+                    for setting in settings
                 ),
             )
             for (kind, name), settings in _by_resource(values).items()

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from kipctl.changes.execution.cancellation import Cancellation, Cancelled
 from kipctl.changes.execution.disk_moves import DiskResult
-from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.journal.entry import Entry
+from kipctl.changes.left_throttles import LeftThrottles
 from kipctl.changes.plans.disks import DiskMove
 from kipctl.changes.plans.phases import Phase
 from kipctl.changes.plans.plan import Plan, SkippedPartition
@@ -25,8 +26,9 @@ T = TypeVar("T")
 class PlanShown:
     """What a dry run finds: the plan, what it comes to, and what else is being reassigned (`busy`).
 
-    `throttle` is in bytes per second in and out of each broker. `about` is of an entry that is gone
-    on with or undone. `phases` are those that the plan is to be carried out in, if it is.
+    `throttle` is in bytes per second in and out of each broker. `about`, and the sentences of
+    `opening`, are of an entry that is gone on with or undone. `phases` are those that the plan is
+    to be carried out in, if it is.
     """
 
     plan: Plan
@@ -35,19 +37,22 @@ class PlanShown:
     throttle: int | None = None
     busy: tuple[Reassignment, ...] = ()
     about: Mapping[str, object] = field(default_factory=dict)
+    opening: tuple[str, ...] = ()
     closing: tuple[str, ...] = ("Nothing was changed.",)
     phases: tuple[Phase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DisksShown:
-    """Replicas that move between the disks of their brokers; `done` is None for a dry run."""
+    """Replicas that move between the disks of their brokers, or are no more copied, where those of
+    the entry are `given_up`; `done` is None for a dry run."""
 
     moves: tuple[DiskMove, ...]
     skipped: tuple[SkippedPartition, ...] = ()
     throttle: int | None = None
     done: DiskResult | None = None
     entry: Entry | None = None
+    given_up: Entry | None = None
 
 
 class ChangeUi:
@@ -73,8 +78,10 @@ class ChangeUi:
         """Inside, what is yielded takes how far it is, in a few words."""
         return nullcontext(lambda text: None)
 
-    def question(self, plan: Plan, summary: PlanSummary, throttle: int | None) -> None:
-        """What is about to be confirmed."""
+    def question(
+        self, plan: Plan, summary: PlanSummary, throttle: int | None, *, is_rest: bool = False
+    ) -> None:
+        """What is about to be confirmed; `is_rest` where more is done than the plan has."""
 
     def measured(self, act: Callable[[], T], *, moves_leaders: bool) -> T:
         """Act, and maybe measure what that costs clients; `moves_leaders` says whether leaders of
@@ -95,22 +102,20 @@ class ChangeUi:
 
     def moved(
         self,
-        done: LeadersMoved,
+        done: PlanResult,
         before: Snapshot,
         after: Snapshot,
         plan: Plan,
         emptied: Sequence[int] = (),
     ) -> None:
-        """Leaders were moved; `plan` says what was left alone, and the brokers `emptied` have no
-        replica any more."""
-
-    def reassigned(
-        self, done: Reassigned, after: Snapshot, plan: Plan, emptied: Sequence[int] = ()
-    ) -> None:
-        """Replicas were, and leaders are still to be elected."""
+        """Replicas and leaders were moved; `plan` says what was left alone, and the brokers
+        `emptied` have no replica any more."""
 
     def throttle(self, throttle: Throttle, first: str, *, is_removal: bool = False) -> None:
         """What was set, or would be, with a sentence about it; or what would be put back."""
+
+    def left_throttles(self, left: LeftThrottles, not_restored: int | None = None) -> None:
+        """Throttles that would be put back, or were, but so many."""
 
     def disks(self, shown: DisksShown) -> None:
         """Replicas were moved between disks, or would be."""

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 from kipctl.changes import disks
 from kipctl.changes.carry_out import carry_out
+from kipctl.changes.clear_throttles import ClearThrottle
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.journal.journal import Journal
-from kipctl.changes.recovery_throttle import ClearThrottle
 from kipctl.changes.resume import resume_entry
 from kipctl.changes.way_back import Undo
 from kipctl.errors import RefusedError, UsageError
@@ -77,7 +77,7 @@ def _entry(context: ChangeContext, journal: Journal, named: Entry | None) -> Ent
 
 def _undo_that_is_newest(journal: Journal) -> Entry | None:
     """The change whose undo is the newest entry, and has not ended: that is continued."""
-    newest = next((one for one in journal.entries() if not one.origin.part_of), None)
+    newest = next((entry for entry in journal.entries() if not entry.origin.part_of), None)
     if newest is None or not (newest.undoes and newest.is_open):
         return None
     with suppress(UsageError):  # its change may be in the journal of another machine

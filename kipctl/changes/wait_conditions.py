@@ -13,20 +13,9 @@ from kipctl.cluster.acls import require_topics_shown
 from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.recoveries import catching_up
-from kipctl.cluster.snapshot import (
-    Broker,
-    PartitionId,
-    Snapshot,
-    refresh_snapshot,
-    take_snapshot,
-)
+from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, refresh_snapshot, take_snapshot
 from kipctl.counts import counted
-from kipctl.errors import (
-    KipctlError,
-    TimedOutError,
-    UnreachableError,
-    UsageError,
-)
+from kipctl.errors import KipctlError, TimedOutError, UnreachableError, UsageError
 from kipctl.protocol.api_versions import own_api_versions_request
 from kipctl.protocol.metadata import metadata_request
 from kipctl.protocol.metadata_frames import read_metadata
@@ -99,7 +88,7 @@ def compare(
             first = views
         else:
             known = first
-            differing |= dict.fromkeys(one for one in wanted if views.get(one) != known.get(one))
+            differing |= dict.fromkeys(id for id in wanted if views.get(id) != known.get(id))
     return Comparison(tuple(asked), tuple(silent), tuple(differing))
 
 
@@ -119,11 +108,17 @@ def unmet(condition: Condition, seen: ClusterState) -> str:
 
 def not_all_in_sync(snapshot: Snapshot) -> str:
     """How many partitions lack replicas, and on which brokers; empty when none does. Pure."""
-    lacking = [one for one in snapshot.partitions if not {*one.replicas} <= {*one.isr}]
-    missing = sorted({broker for one in lacking for broker in {*one.replicas} - {*one.isr}})
+    lacking = [
+        partition
+        for partition in snapshot.partitions
+        if not {*partition.replicas} <= {*partition.isr}
+    ]
+    missing = sorted(
+        {broker for partition in lacking for broker in {*partition.replicas} - {*partition.isr}}
+    )
     down = [broker for broker in missing if broker not in snapshot.broker_ids]
     brokers = [f"broker {broker}{' (down: start it)' * (broker in down)}" for broker in missing]
-    listed = _listed([one.id for one in lacking], "not all in sync")
+    listed = _listed([partition.id for partition in lacking], "not all in sync")
     lack = "it lacks" if len(lacking) == 1 else "they lack"
     return f"{listed}: {lack} {', '.join(brokers)}" if listed else ""
 
@@ -168,7 +163,7 @@ def read_state(
         compared = replace(compared, silent=tuple(silent), others=tuple(others))
     moving: frozenset[PartitionId] = frozenset()
     if Condition.NO_REASSIGNMENT in wanted:
-        all_moving = (one.id for one in list_reassignments(cluster))
+        all_moving = (reassignment.id for reassignment in list_reassignments(cluster))
         moving = frozenset(one for one in all_moving if topics is None or one.topic in topics)
     return ClusterState(snapshot, compared, moving)
 
@@ -200,9 +195,12 @@ def _views(
         yield (
             broker.id,
             {
-                PartitionId(topic.name, one.partition_index): (one.leader_epoch, one.leader_id)
+                PartitionId(topic.name, partition.partition_index): (
+                    partition.leader_epoch,
+                    partition.leader_id,
+                )
                 for topic in shown.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             },
         )
 

@@ -6,16 +6,19 @@ from dataclasses import dataclass, replace
 
 from kipctl.changes.change import ChangeRun, ReplicaChange
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.entries import described, look_at_partitions, restore_throttles, throttled_for
-from kipctl.changes.execution.cancellation import Cancellation, cancel, started_by
-from kipctl.changes.execution.plan_execution import roll_back
-from kipctl.changes.execution.remaining import plan_rollback
-from kipctl.changes.execution.safety_checks import (
-    replication_factor_warning,
-    require_same,
+from kipctl.changes.entries import (
+    Look,
+    described,
+    look_at_partitions,
+    restore_throttles,
+    throttled_for,
 )
+from kipctl.changes.execution.cancellation import Cancellation, cancel, started_by
+from kipctl.changes.execution.plan_execution import reassign
+from kipctl.changes.execution.remaining import plan_rollback
+from kipctl.changes.execution.safety_checks import replication_factor_warning, require_same
 from kipctl.changes.journal.entry import Entry, EntryState
-from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
+from kipctl.changes.plans.plan import Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import skip_reasons
 from kipctl.changes.proposal import Undone, UndoProposal
 from kipctl.changes.throttle import require_restored
@@ -33,30 +36,42 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
     entry: Entry
 
     def propose(self, context: ChangeContext) -> UndoProposal:
-        entry = self.entry.reload()
-        busy, now, now_ids = look_at_partitions(context, entry)
-        way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=context.force)
-        own = tuple(one for one in busy if entry.is_open and started_by(entry, one))
-        own_ids = {one.id for one in own}
-        skipped = tuple(one for one in way.plan.skipped if one.id not in own_ids)
+        return self.proposed(context, look_at_partitions(context, self.entry.reload()))
+
+    def proposed(self, context: ChangeContext, look: Look) -> UndoProposal:
+        """The same, from what was seen of the cluster."""
+        entry, (busy, now, now_ids) = self.entry.reload(), look
+        plan = plan_rollback(
+            entry, now, now_ids, [reassignment.id for reassignment in busy], force=context.force
+        )
+        own = tuple(
+            reassignment
+            for reassignment in busy
+            if entry.is_open and started_by(entry, reassignment)
+        )
+        own_ids = {reassignment.id for reassignment in own}
+        skipped = tuple(
+            skipped_partition
+            for skipped_partition in plan.skipped
+            if skipped_partition.id not in own_ids
+        )
         return UndoProposal(
             now,
-            replace(way.plan, skipped=skipped),
-            way.in_place,
+            replace(plan, skipped=skipped),
             own,
-            tuple(one for one in busy if one.id not in own_ids),
+            tuple(reassignment for reassignment in busy if reassignment.id not in own_ids),
         )
 
     def about(self, seen: UndoProposal) -> dict[str, object]:
         return {
             "entry": self.entry.id,
-            "leaders_to_elect": len(seen.to_elect),
+            "leaders_to_elect": len(seen.plan.elections),
             "to_be_cancelled": len(seen.under_way),
         }
 
     def beside_the_plan(self, seen: UndoProposal) -> Iterator[str]:
-        if seen.to_elect:
-            yield f"Only an election is needed for {counted(len(seen.to_elect), 'partition')}."
+        if elected := seen.plan.elections:
+            yield f"Only an election is needed for {counted(len(elected), 'partition')}."
         if seen.under_way:
             yield (
                 f"Still being reassigned, and cancelled:"
@@ -94,7 +109,7 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
     def look_again(self, run: ChangeRun, seen: UndoProposal) -> UndoProposal:
         """What is under way is cancelled, and throttles are put back: then it is looked again."""
         context, begun = run.context, list[str]()
-        own = [one.id for one in seen.under_way]
+        own = [reassignment.id for reassignment in seen.under_way]
         again, cancelled = self.propose(context), None
         require_same(seen.plan, again.plan.without(own))
         with partly_done_after(begun):
@@ -120,26 +135,26 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
     @contextmanager
     def recorded(self, run: ChangeRun, again: UndoProposal) -> Iterator[Entry | None]:
         with partly_done_after(again.begun):
-            if not (again.plan.moves or again.to_elect):
+            if not again.plan.moves:
                 yield None
                 return
-            with self.journal_as(run, _with_elections(again), self.entry.id) as own_entry:
+            with self.journal_as(run, again.plan, self.entry.id) as own_entry:
                 if (entry := self.entry.reload()).is_open:
                     entry.mark_or_note(EntryState.DONE)  # its remaining moves are not to be made
                 yield own_entry
 
     def title(self, again: UndoProposal) -> str:
         moves = len(again.plan.moves)
-        return f"Undoing {counted(moves, 'partition')}" if moves or again.to_elect else ""
+        return f"Undoing {counted(moves, 'partition')}" if moves else ""
 
     def execute(self, run: ChangeRun, again: UndoProposal) -> Undone:
         if run.entry is None:
             return Undone(again, None)
-        moved = roll_back(
+        moved = reassign(
             run.context.cluster,
             again.plan,
-            again.to_elect,
             entry=run.entry,
+            elects=True,
             go_on=undo_command(run.context, self.entry),
             **run.settings,
         )
@@ -170,7 +185,7 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
         return "Try again: " + undo_command(run.context, self.entry)
 
     def require_ended(self, run: ChangeRun, again: UndoProposal, done: Undone) -> None:
-        """Say that all is as before, unless there is a report of what has moved.
+        """Say that all is as before, if it is.
 
         Raises RefusedError where something is not, and nothing has moved; PartlyDoneError for what
         could not be cancelled.
@@ -184,14 +199,13 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
                     f" {describe_left(again.left)}".rstrip(),
                     next_step,
                 )
-            if done.moved is not None:
-                return
-            if again.left:
+            if again.left and done.moved is None:
                 raise RefusedError(
                     f"Entry {self.entry.id} is not all undone. {describe_left(again.left)}",
                     next_step + "; --force insists on what somebody has changed.",
                 )
-        self._say_undone(run.context)
+        if not again.left:
+            self._say_undone(run.context)
 
     def _say_undone(self, context: ChangeContext) -> None:
         context.ui.say(f"All is as before entry {self.entry.id}: it is undone.")
@@ -212,16 +226,6 @@ def partly_done_after(begun: Sequence[str]) -> Iterator[None]:
         raise PartlyDoneError(joined(" ", (*begun, what)), next_step) from None
 
 
-def _with_elections(proposal: UndoProposal) -> Plan:
-    """The way back with its mere elections, as moves to the order that there is."""
-    elected = (
-        Move(one.id, one.replicas, one.replicas, one.leader)
-        for one in proposal.snapshot.partitions
-        if one.id in proposal.to_elect
-    )
-    return Plan(tuple(sorted((*proposal.plan.moves, *elected), key=lambda move: move.id)))
-
-
 def undo_command(context: ChangeContext, entry: Entry) -> Command:
     """What undoes this entry, and no other one."""
     return Command("undo", context.named(entry))
@@ -229,4 +233,4 @@ def undo_command(context: ChangeContext, entry: Entry) -> Command:
 
 def describe_left(left: Sequence[SkippedPartition]) -> str:
     """What is left elsewhere than before, and why, in a few words."""
-    return " ".join(str(one) for one in skip_reasons(Plan((), tuple(left)))[:3])
+    return " ".join(str(reason) for reason in skip_reasons(Plan((), tuple(left)))[:3])

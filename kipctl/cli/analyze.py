@@ -2,17 +2,17 @@
 
 from typing import Annotated, Any
 
-import typer
 from typer.core import TyperGroup
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.options import (
+    BeforeOption,
     HtmlOption,
     OutputOption,
     SinceOption,
     SparkOptions,
-    UntilOption,
+    argument,
     duration_option,
     option,
     started_spark,
@@ -44,9 +44,7 @@ SaveOption = Annotated[str | None, option("Write the tables there too, as Parque
 @app.command()
 def runs(
     environment: Environment,
-    run: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
-    ],
+    run: Annotated[list[str], argument("RUN...", "Names in the run store, or folders.")],
     on: SparkOptions,
     by: Annotated[
         list[str] | None,
@@ -61,7 +59,7 @@ def runs(
     ),
     limit: Annotated[int, option("Show so many rows of a table at most.", value="ROWS")] = 10_000,
     since: SinceOption = None,
-    until: UntilOption = None,
+    before: BeforeOption = None,
     save: SaveOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -77,7 +75,7 @@ def runs(
 
     place = on.place
     question = Question(_names(by or ["run,arm"]), window.us, limit)
-    period = parse_period(since, until)
+    period = parse_period(since, before)
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)
     check_save(save)
@@ -99,10 +97,7 @@ def runs(
 @app.command("request-log")
 def request_log(
     environment: Environment,
-    path: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH...", help="Files, folders or wildcards; .gz too."),
-    ],
+    path: Annotated[list[str], argument("PATH...", "Files, folders or wildcards; .gz too.")],
     on: SparkOptions,
     by: Annotated[
         list[str] | None,
@@ -126,7 +121,7 @@ def request_log(
         ),
     ] = None,
     since: SinceOption = None,
-    until: UntilOption = None,
+    before: BeforeOption = None,
     save: SaveOption = None,
     html: HtmlOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -149,13 +144,13 @@ def request_log(
 
     place = on.place
     question = LogQuestion(_names(by or []))
-    period = check_period(parse_period(since, until))
+    period = check_period(parse_period(since, before))
     zones, brokers = parse_timezones(timezone or ()), parse_broker_at(broker_at or ())
     check_logs([*path, *(at for at, _ in zones.at)])
     check_save(save)
     if html:
         check_html(html)
-    with started_spark(environment, place, path) as spark:
+    with started_spark(environment, place, path, ships_python=True) as spark:
         if save:
             make_new(spark, save)
         log = read_request_log(spark, path, zones, period, brokers, by_time=html is not None)

@@ -16,10 +16,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kipctl.cleanup_failures import CleanupFailures
-from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.help import HELP_OPTION_NAMES, laid_out
+from kipctl.cli.help import HELP_OPTION_NAMES, commands, laid_out
 from kipctl.cli.help_page import with_pages
 from kipctl.cli.mistyped import refuse_mistyped
 from kipctl.cli.pairs import spread_pairs
@@ -56,6 +55,7 @@ COMMANDS: Mapping[str, str] = {
     "clusters": "Name clusters, and see whether they can be reached.",
     "elect": "Hold a leader election.",
     "inspect": "Look at a cluster; nothing is changed unasked.",
+    "conform": "Hold a Kafka client, any at all, against what the KIPs ask of it.",
     "explain": "Explain a finding of `inspect brokers`, a doubt of a run, or show another page.",
     "perf": "Measure producers and consumers, also while leaders move.",
     "experiment": "Reproduce what the KIPs claim, for any client.",
@@ -110,6 +110,8 @@ class _Summary(TyperCommand):
 @cache
 def command(name: str) -> TyperCommand | TyperGroup:
     """One of COMMANDS with its options, or its commands."""
+    from kipctl.cli.connecting import with_connecting_options
+
     held = vars(import_module(f"kipctl.cli.{_MODULES.get(name, name.replace('-', '_'))}"))
     alone = typer.Typer(add_completion=False)
     alone.callback()(_root)  # which makes it a group, as `kipctl` is
@@ -269,6 +271,13 @@ _WRONG_VALUES: Mapping[str, str] = {
 _OTHER_WORDS: Mapping[str, str] = {"every": "between", "interval": "between"}
 """What people and other tools call an option of kipctl's."""
 _FROM_A_PLAN = Command("reassign --plan FILE")
+_WHAT_GOES_ON = Command("changes list"), Command("reassign --list")
+_STOP = Command("changes pause"), Command("changes cancel")
+_LIKELY: Mapping[str, tuple[Command, ...]] = {
+    **dict.fromkeys(("status", "ps", "progress", "top"), _WHAT_GOES_ON),
+    **dict.fromkeys(("stop", "kill", "halt"), _STOP),
+}
+"""What people want who type this first, before the commands that are called so."""
 _OTHER_COMMANDS: Mapping[str, Command] = {
     "revert": Command("undo"),
     "rollback": Command("undo"),
@@ -290,6 +299,11 @@ _OTHER_COMMANDS: Mapping[str, Command] = {
 }
 """What people and other tools, Kafka's own among them, call a command of kipctl's, or make an
 option of another one."""
+
+
+def _is_of_a_command(option: str) -> bool:
+    every = (of for _, command in commands(root_command()) for of in command.params)
+    return any(option in of.opts for of in every)
 
 
 _UNKNOWN_WORD = re.compile(
@@ -314,12 +328,16 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
         if is_unknown and (option := getattr(wrong, "option_name", "")):
             word = option.removeprefix("--")
             other = f"--{_OTHER_WORDS.get(word, '')}"
-            known = [name for one in context.command.params for name in one.opts] if context else []
+            known = (
+                [name for param in context.command.params for name in param.opts] if context else []
+            )
             if other in known:
                 meant = f" Did you mean {other!r}?"
             else:
                 possible = getattr(wrong, "possibilities", None) or ()
                 meant = _meant(_of_an_option(page, word)) or did_you_mean(option, possible)
+            if not (meant or page) and _is_of_a_command(option):
+                meant = " Options stand behind the command that they are of."
             message = f"There is no option {option}." + meant
         elif (unknown := _UNKNOWN_WORD.match(message)) and (
             found := _called(unknown[1] or unknown[2])
@@ -353,7 +371,7 @@ def _called(word: str) -> list[Command]:
     found = [Command(f"{group} {word}") for group, held in groups.items() if word in held]
     if any(f"--{word}" in parameter.opts for parameter in command("reassign").params):
         found.append(Command(f"reassign --{word}"))
-    return found
+    return [*_LIKELY.get(word, ()), *found]
 
 
 def main() -> None:

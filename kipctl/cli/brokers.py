@@ -33,7 +33,7 @@ def brokers(
     ] = Duration(12),
     broker: ShownBrokerOption = None,
     everything: Annotated[
-        bool, option("--all", "Show everything: features, APIs and settings too.")
+        bool, option("--all", "Everything there is to show: features, APIs and settings too.")
     ] = False,
 ) -> None:
     """Show what is wrong with brokers and what to change, and how they are.

@@ -81,15 +81,17 @@ def changing(
     from kipctl.changes.execution.pacing import ONE_BATCH
     from kipctl.changes.guard_interface import RecordedGuard
     from kipctl.changes.journal.entry import Origin
-    from kipctl.cli.active_guard import guarded
     from kipctl.cli.change_ui import TerminalUi
+    from kipctl.guard.session import guarded
     from kipctl.load.plan import OWN_TOPIC
 
     asked = of if isinstance(of, ChangeOptions) else ChangeOptions()
     if environment.command == "undo":
         environment.command = "changes undo"  # which it is for short
     with of.connected(environment) as cluster:
-        watched = guarded(environment, cluster, guard or RecordedGuard())
+        named = environment.cluster
+        urls = named.metrics_urls if named else ()
+        watched = guarded(cluster, guard or RecordedGuard(), environment.message, urls)
         ui = TerminalUi(
             environment, cluster, watched, of.output, asked.yes, asked.dry_run, measures
         )

@@ -1,26 +1,28 @@
 """What a change says and asks on a terminal, and its results as reports."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from kipctl.changes.execution.cancellation import Cancellation, Cancelled
-from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.journal.entry import Entry
+from kipctl.changes.left_throttles import LeftThrottles
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary, document
 from kipctl.changes.proposal import ElectionProposal, UncleanProposal, UncleanResult, Undone
 from kipctl.changes.throttle import Throttle
 from kipctl.changes.ui import ChangeUi, DisksShown, PlanShown
-from kipctl.cli.active_guard import ActiveGuard
 from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.report.disk_tables import disks_report
+from kipctl.guard.session import ActiveGuard
+from kipctl.report.disk_tables import disks_report, with_copies
 from kipctl.report.election_tables import elected_report, not_preferred_report, unclean_report
 from kipctl.report.formats import OutputFormat
+from kipctl.report.guard_tables import with_guard_table
 from kipctl.report.leader_tables import limit_rows, moved_report
-from kipctl.report.plan_tables import copied_lines, in_short
+from kipctl.report.plan_tables import copied_lines, plan_sentence
 from kipctl.report.reassign_tables import (
     REASSIGN,
     cancelled_report,
@@ -29,12 +31,14 @@ from kipctl.report.reassign_tables import (
     question_table,
     reassigned_report,
     stopped_report,
+    undone_report,
     with_skipped,
 )
 from kipctl.report.tables import Report, paragraphs
-from kipctl.report.throttle_tables import throttle_report
+from kipctl.report.throttle_tables import left_report, throttle_report
 
 if TYPE_CHECKING:
+    from kipctl.documents.runs import ProduceDocument
     from kipctl.transport.request import Cluster
 
 T = TypeVar("T")
@@ -51,7 +55,7 @@ class TerminalUi(ChangeUi):
     yes: bool = False
     dry_run: bool = False
     measures: bool = False
-    _measured: Mapping[str, object] | None = field(default=None, init=False)
+    _measured: "ProduceDocument | None" = field(default=None, init=False)
     """The document of what it cost."""
 
     def report(self, report: Report) -> None:
@@ -59,7 +63,9 @@ class TerminalUi(ChangeUi):
         if self.dry_run:
             self.guard.look_only()
         report = replace(report, command=self.environment.command)
-        self.environment.report(limit_rows(self.guard.with_guard_table(report)), self.output)
+        self.environment.report(
+            limit_rows(with_guard_table(report, self.guard.monitor.guard)), self.output
+        )
 
     @property
     def asks(self) -> bool:
@@ -74,13 +80,20 @@ class TerminalUi(ChangeUi):
     def throttle(self, throttle: Throttle, first: str, *, is_removal: bool = False) -> None:
         self.report(throttle_report(throttle, first, is_removal=is_removal))
 
+    def left_throttles(self, left: LeftThrottles, not_restored: int | None = None) -> None:
+        access, is_dry_run = self.cluster.access, self.dry_run
+        self.report(left_report(left, access, is_dry_run=is_dry_run, not_restored=not_restored))
+
     def progress(self, title: str) -> AbstractContextManager[Callable[[str], None]]:
         return self.environment.progress(title)
 
-    def question(self, plan: Plan, summary: PlanSummary, throttle: int | None) -> None:
+    def question(
+        self, plan: Plan, summary: PlanSummary, throttle: int | None, *, is_rest: bool = False
+    ) -> None:
         """In a few lines; where somebody is asked, also the plan."""
         shown = document(summary, throttle)
-        for line in (in_short(shown), *map(str, summary.skip_reasons[:3]), *copied_lines(shown)):
+        first = plan_sentence(shown, is_rest=is_rest)
+        for line in (first, *map(str, summary.skip_reasons[:3]), *copied_lines(shown)):
             self.say(line)
         if plan.moves and not self.yes and self.environment.stdin.isatty():
             self.environment.show(Report(REASSIGN, {}, (question_table(plan, shown),)))
@@ -105,6 +118,7 @@ class TerminalUi(ChangeUi):
                 throttle=shown.throttle,
                 busy=shown.busy,
                 about=shown.about,
+                opening=shown.opening,
                 closing=shown.closing,
                 phases=shown.phases,
             )
@@ -128,53 +142,20 @@ class TerminalUi(ChangeUi):
 
     def elected(self, done: UncleanResult, before: Snapshot) -> None:
         report = moved_report(self.environment.command, done.moved, before, done.after)
-        self.report(elected_report(report, done.held_up, self.cluster.access))
+        self.report(elected_report(report, done, self.cluster.access))
 
     def moved(
         self,
-        done: LeadersMoved,
+        done: PlanResult,
         before: Snapshot,
         after: Snapshot,
         plan: Plan,
         emptied: Sequence[int] = (),
     ) -> None:
-        self._done(moved_report(REASSIGN, done, before, after), plan, emptied)
-
-    def reassigned(
-        self, done: Reassigned, after: Snapshot, plan: Plan, emptied: Sequence[int] = ()
-    ) -> None:
-        self._done(reassigned_report(done, after), plan, emptied)
-
-    def disks(self, shown: DisksShown) -> None:
-        self.report(disks_report(shown))
-
-    def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:
-        report = ongoing_report(
-            chosen.stop, "To be cancelled", "to be cancelled", closing=tuple(others)
-        )
-        left = ongoing_report(chosen.left_alone, "Left alone")
-        shown = {**report.document, "left_alone": left.document["ongoing"]}
-        tables = report.tables + (left.tables if chosen.left_alone else ())
-        self.report(replace(report, document=shown, tables=tables))
-
-    def cancelled(self, done: Cancelled, after: Snapshot, others: Sequence[str]) -> None:
-        report = cancelled_report(done, after)
-        self.report(replace(report, closing=(*report.closing, *others)))
-
-    def undone(self, done: Undone, after: Snapshot) -> None:
-        self.report(_undone_report(done, after))
-
-    def stopped(
-        self, entry: Entry | None, why: str, undone: tuple[Undone, Snapshot] | None
-    ) -> None:
-        report = stopped_report(entry, why)
-        if undone is not None:
-            back = _undone_report(*undone)
-            both = {**back.document, **report.document, "state": "undone", "rolled_back": True}
-            report = replace(back, document=both)
-        self.report(report)
-
-    def _done(self, report: Report, plan: Plan, emptied: Sequence[int]) -> None:
+        if done.election is None:
+            report = reassigned_report(done, after)
+        else:
+            report = moved_report(REASSIGN, done, before, after)
         report = with_skipped(report, plan)
         report = replace(report, document={**report.document, "emptied_brokers": emptied})
         if self._measured is not None:
@@ -189,12 +170,32 @@ class TerminalUi(ChangeUi):
         empty = paragraphs(*(f"Broker {broker} has no replica left." for broker in emptied))
         self.report(replace(report, opening=(*empty, *report.opening)))
 
+    def disks(self, shown: DisksShown) -> None:
+        self.report(disks_report(shown))
 
-def _undone_report(done: Undone, after: Snapshot) -> Report:
-    if done.moved is not None:
-        report = moved_report(REASSIGN, done.moved, done.before, after)
-    elif done.proposal.cancelled is not None:
-        report = cancelled_report(done.proposal.cancelled, after)
-    else:
-        return Report(REASSIGN, {}, ())
-    return with_skipped(report, done.proposal.plan)
+    def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:
+        report = ongoing_report(
+            chosen.stop, "To be cancelled", "to be cancelled", closing=tuple(others)
+        )
+        left = ongoing_report(chosen.left_alone, "Left alone")
+        shown = {**report.document, "left_alone": left.document["ongoing"]}
+        tables = report.tables + (left.tables if chosen.left_alone else ())
+        report = replace(report, document=shown, tables=tables)
+        self.report(with_copies(report, chosen.copies, "to be given up"))
+
+    def cancelled(self, done: Cancelled, after: Snapshot, others: Sequence[str]) -> None:
+        report = cancelled_report(done, after)
+        self.report(replace(report, closing=(*report.closing, *others)))
+
+    def undone(self, done: Undone, after: Snapshot) -> None:
+        self.report(undone_report(done, after))
+
+    def stopped(
+        self, entry: Entry | None, why: str, undone: tuple[Undone, Snapshot] | None
+    ) -> None:
+        report = stopped_report(entry, why)
+        if undone is not None:
+            back = undone_report(*undone)
+            both = {**back.document, **report.document, "state": "undone", "rolled_back": True}
+            report = replace(back, document=both)
+        self.report(report)

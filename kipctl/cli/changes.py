@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.change_options import (
     AdditionalOption,
     ChangeOptions,
@@ -17,7 +15,7 @@ from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.guard import STOP, GuardActionOption, GuardOptions, read_guard
-from kipctl.cli.options import BootstrapOption, ClusterOptions, TopicOption, option
+from kipctl.cli.options import BootstrapOption, ClusterOptions, TopicOption, argument, option
 
 app = Commands()
 
@@ -29,10 +27,9 @@ class EntryOptions:
 
     entry: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[ENTRY]",
-            help="An id of `kipctl changes list`, or its beginning. Default: the last that fits.",
-            show_default=False,
+        argument(
+            "[ENTRY]",
+            "An id of `kipctl changes list`, or its beginning. Default: the last that fits.",
         ),
     ] = None
     journal: Annotated[
@@ -151,22 +148,21 @@ def cancel(
     of: ChangeOptions,
     entry: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[ENTRY]",
-            help="Whose moves: an id of `kipctl changes list`. Default: kipctl's last.",
-            show_default=False,
-        ),
+        argument("[ENTRY]", "Whose moves: an id of `kipctl changes list`. Default: kipctl's last."),
     ] = None,
     topic: TopicOption = None,
     plan: Annotated[
         Path | None, option("The partitions of a reassignment JSON.", value="FILE")
     ] = None,
     everything: Annotated[
-        bool, option("--all", "Every reassignment, also those of other tools.")
+        bool, option("--all", "Everything that is under way, also of other tools.")
     ] = False,
     timeout: ChangeTimeoutOption = None,
 ) -> None:
-    """Stop reassignments that are under way, and put the old order of replicas back."""
+    """Stop reassignments that are under way, and put the old order of replicas back.
+
+    So are copies between disks given up; what has been moved stays.
+    """
     from kipctl.changes.cancel import cancel as cancel_change
 
     with changing(environment, of, topics=topic or [], entry=entry, timeout_s=timeout) as (
@@ -181,7 +177,7 @@ def clear_throttles(
     environment: Environment,
     of: ChangeOptions,
     everything: Annotated[
-        bool, option("--all", "Take off those of others, too: of any broker and topic.")
+        bool, option("--all", "Every throttle, also those of others: of any broker and topic.")
     ] = False,
     force: Annotated[
         bool, option("Insist: also while they are needed, and where a broker is away for good.")
@@ -189,9 +185,11 @@ def clear_throttles(
 ) -> None:
     """Put back the throttles that changes which were cut off have left.
 
-    What something needs is refused: a reassignment, or a broker that catches up under it.
+    What something needs is refused: a reassignment, a broker that catches up under it, or copies
+    between its disks.
     """
-    from kipctl.cli.throttles_shown import clear
+    from kipctl.changes.carry_out import carry_out
+    from kipctl.changes.clear_throttles import ClearLeft
 
-    with changing(environment, of, force=force) as (change, ui):
-        clear(change, ui, everything=everything)
+    with changing(environment, of, force=force) as (change, _):
+        carry_out(change, ClearLeft(takes_all=everything))

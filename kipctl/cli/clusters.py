@@ -7,12 +7,12 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import BootstrapOption, OutputOption, option
-from kipctl.cli.target import named_cluster
+from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, argument, option
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.next_step import Command
 from kipctl.report.cluster_tables import clusters_report, connection_report
 from kipctl.report.formats import OutputFormat
+from kipctl.transport.target import named_cluster
 
 if TYPE_CHECKING:
     from kipctl.cluster.acls import CommandRights
@@ -33,7 +33,7 @@ def list_(environment: Environment, output: OutputOption = OutputFormat.AUTO) ->
 @app.command()
 def show(
     environment: Environment,
-    name: Annotated[str, typer.Argument(metavar="CLUSTER")],
+    name: Annotated[str, argument("CLUSTER")],
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show one cluster's entry."""
@@ -47,7 +47,7 @@ def show(
 @app.command()
 def add(
     environment: Environment,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, argument("NAME")],
     servers: Annotated[
         str, option("--bootstrap-server", "Brokers to ask first.", value="HOST:PORT,...")
     ],
@@ -104,10 +104,24 @@ def add(
     )
 
 
+@app.command()
+def remove(
+    environment: Environment, name: Annotated[str, argument("CLUSTER")], yes: YesOption = False
+) -> None:
+    """Take a cluster's entry out of clusters.toml. The cluster is not connected to."""
+    from kipctl.transport.clusters import clusters_file, named_clusters, remove_cluster
+
+    file = clusters_file(environment.variables)
+    entry = named_cluster(name, named_clusters(file))
+    environment.confirm(f"Remove {name} ({entry.bootstrap_servers}) from {file}?", yes)
+    remove_cluster(file, name)
+    environment.message(f"Removed from {file}.")
+
+
 @app.command("test")
 def check(
     environment: Environment,
-    name: Annotated[str | None, typer.Argument(metavar="[CLUSTER]")] = None,
+    name: Annotated[str | None, argument("[CLUSTER]")] = None,
     topic: Annotated[
         list[str] | None, option("Look at rights on this too; repeatable.", value="TOPIC")
     ] = None,
@@ -141,9 +155,9 @@ def check(
             try:
                 shown = cluster.metadata(topic or ()).topics
                 found = rights(cluster, topic or [])
-                for one in shown:
-                    if is_missing(one.error_code):
-                        missing = no_topic(one.name or "", cluster.metadata().topics)
+                for asked in shown:
+                    if is_missing(asked.error_code):
+                        missing = no_topic(asked.name or "", cluster.metadata().topics)
                         environment.message(missing.what)
             except RefusedError as other:  # another cluster than the one that is expected
                 refused = other

@@ -63,5 +63,5 @@ def combinations_of(command: Any) -> tuple[Combinations, ...]:
 
 def join(command: Any, groups: Iterable[type]) -> None:
     """Let a command have also those that were declared of its groups of options."""
-    of_groups = (one for group in groups for one in combinations_of(group))
+    of_groups = (combinations for group in groups for combinations in combinations_of(group))
     setattr(command, _NAME, (*combinations_of(command), *of_groups))

@@ -188,7 +188,7 @@ def _clients(words: Sequence[str], environment: "Environment") -> Iterable[str]:
 
 
 def _findings(words: Sequence[str], environment: "Environment") -> Iterable[str]:
-    from kipctl.cli.explain import findings, other_pages
+    from kipctl.report.pages import findings, other_pages
 
     return [*findings(), *other_pages()]
 

@@ -6,7 +6,9 @@ import typer
 from typer.core import TyperGroup
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import grouped
 from kipctl.cli.help import commands
+from kipctl.cli.options import option
 
 _FROM = "bootstrap_server"
 """The parameter of commands that connect."""
@@ -14,31 +16,20 @@ _FROM = "bootstrap_server"
 
 def _options(
     cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster",
-            metavar="CLUSTER",
-            help="One of clusters.toml. Default: KIPCTL_CLUSTER.",
-        ),
+        str | None, option("One of clusters.toml. Default: KIPCTL_CLUSTER.", value="CLUSTER")
     ] = None,
     command_config: Annotated[
         str | None,
-        typer.Option(
-            "--command-config",
-            metavar="FILE",
-            help="Java's properties for TLS and SASL. Default: KIPCTL_COMMAND_CONFIG.",
-        ),
+        option("Java's properties for TLS and SASL. Default: KIPCTL_COMMAND_CONFIG.", value="FILE"),
     ] = None,
     expect_cluster: Annotated[
-        str | None,
-        typer.Option("--expect-cluster", metavar="ID", help="Refuse a cluster of another id."),
+        str | None, option("Refuse a cluster of another id.", value="ID")
     ] = None,
     map: Annotated[
         list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="HOST:PORT=HOST:PORT",
-            help="Reach a broker there, as by a tunnel; repeatable. * is any text, or its port.",
+        option(
+            "Reach a broker there, as by a tunnel; repeatable. * is any text, or its port.",
+            value="HOST:PORT=HOST:PORT",
         ),
     ] = None,
 ) -> None:
@@ -48,16 +39,16 @@ def _options(
 def with_connecting_options(root: TyperGroup) -> TyperGroup:
     """Give the options to every command below that connects, beside its own."""
     app = typer.Typer(add_completion=False)
-    app.command()(_options)
+    app.command()(grouped(_options))
     options = typer.main.get_command(app).params
-    for option in options:
-        option.expose_value = False
-        option.callback = _keep
+    for parameter in options:
+        parameter.expose_value = False
+        parameter.callback = _keep
     for _, command in commands(root):
         names = [parameter.name for parameter in command.params]
         if _FROM in names:
             at = names.index(_FROM) + 1
-            command.params[at:at] = [option for option in options if option.name not in names]
+            command.params[at:at] = [one for one in options if one.name not in names]
     return root
 
 

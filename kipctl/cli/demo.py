@@ -1,7 +1,7 @@
 """`kipctl demo`: a cluster, rotations under load, and what each way to the new leader cost."""
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import RecordRunsOption, run_folders
+from kipctl.cli.experiment_options import RecordRunsOption
 from kipctl.cli.options import OutputOption
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -20,6 +20,7 @@ def demo(
     from kipctl.experiments.arms.stand import Place
     from kipctl.experiments.demo import DemoPlan, measure_demo
     from kipctl.report.demo_tables import demo_answer, demo_closing, demo_table
+    from kipctl.trace.stored_runs import run_folders
 
     folders = run_folders(record, environment.variables)
     with environment.progress():

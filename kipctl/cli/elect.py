@@ -1,8 +1,7 @@
 """`kipctl elect`: leader elections, preferred and unclean."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from kipctl.cli.change_options import ChangeOptions, changing
 from kipctl.cli.combinations import combined
@@ -11,9 +10,6 @@ from kipctl.cli.grouped import Commands
 from kipctl.cli.guard import GuardOptions, read_guard
 from kipctl.cli.options import BatchOption, BetweenOption, TopicOption, duration_option, option
 from kipctl.durations import Duration
-
-if TYPE_CHECKING:
-    from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = Commands()
 _ONE_OF = ("--topic", "--partition", "--json-file", "--all")
@@ -55,7 +51,7 @@ ForceOption = Annotated[
 ]
 LongTimeoutOption = Annotated[
     Duration | None,
-    duration_option("How long to wait for a batch (1m), or with --until for all of it (10m)."),
+    duration_option("How long all of it may take: by default 5m a batch, with --until 10m in all."),
 ]
 LongestOption = Annotated[
     bool, option("Elect the live replica with the most records: it is put first, and stays so.")
@@ -87,13 +83,13 @@ def preferred(
     its restart this brings them back, in batches of 10 at first. A guard that gives up leaves
     leaders where they are: an election has no way back.
     """
-    from kipctl.changes.elect import elect
+    from kipctl.changes.elect import chosen_partitions, elect
     from kipctl.changes.execution.election_until_balanced import parse_until
     from kipctl.changes.execution.pacing import Pace
 
     if until is not None:
         parse_until(until)
-    chosen = _chosen_partitions(topic or [], partition or [], every, json_file, broker or [])
+    chosen = chosen_partitions(topic or [], partition or [], every, json_file, broker or [])
     with changing(
         environment,
         of,
@@ -134,9 +130,10 @@ def unclean(
     question than it showed are left out. While a broker that was in sync last may come back it is
     refused without --force. Status 5 also says that a transaction is open that nobody will end.
     """
+    from kipctl.changes.elect import chosen_partitions
     from kipctl.changes.elect_unclean import elect_out_of_sync
 
-    chosen = _chosen_partitions(topic or [], partition or [], every, json_file)
+    chosen = chosen_partitions(topic or [], partition or [], every, json_file)
     with changing(environment, of, topics=topic or [], force=force, timeout_s=timeout) as (
         change,
         _,
@@ -148,38 +145,3 @@ def unclean(
             internal=internal or not every,
             longest=longest,
         )
-
-
-def _chosen_partitions(
-    topics: Sequence[str],
-    partitions: Sequence[str],
-    every: bool,
-    json_file: Path | None,
-    brokers: Sequence[int] = (),
-) -> "Callable[[Snapshot], Snapshot]":
-    """What chooses the partitions meant from all that there are; it raises UsageError.
-
-    Raises UsageError too, for what cannot be read.
-    """
-    from kipctl.changes.execution.election_until_balanced import preferred_on
-    from kipctl.changes.plans.kafka_json import read_election
-    from kipctl.changes.plans.plan import require_partitions
-    from kipctl.cluster.snapshot import parse_partition, select
-
-    if every:
-        return lambda snapshot: snapshot
-    if topics:
-        return lambda snapshot: select(snapshot, topics)
-    if brokers:
-        return lambda snapshot: preferred_on(snapshot, brokers)
-    named: Sequence[PartitionId] = (
-        [parse_partition(text) for text in partitions]
-        if json_file is None
-        else read_election(json_file)
-    )
-
-    def known(snapshot: "Snapshot") -> "Snapshot":
-        require_partitions(snapshot, named)
-        return snapshot.only(named)
-
-    return known

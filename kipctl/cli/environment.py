@@ -95,18 +95,18 @@ class Environment(Streams):
         properties_file: Path | None = None,
         revised: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
     ) -> "Access":
-        """How the cluster is reached that is meant (`kipctl.cli.target`), else the one running lab.
+        """How the cluster is reached that is meant (`transport.target`), else the one running lab.
 
         `option` is --bootstrap-server, `properties` are those of a client that the command runs,
         from `properties_file` if there is one; `revised` makes of all properties, wherever they are
         from, those that are used. Raises UsageError for what is no address, and when
         there is no lab, or more than one.
         """
-        from kipctl.cli.running_labs import the_running_lab
-        from kipctl.cli.target import repeated_options, target_of, unused
+        from kipctl.lab.running import the_running_lab
         from kipctl.security.settings import is_about_security
         from kipctl.security.weaknesses import weaknesses
         from kipctl.transport.access import access_of, parse_map
+        from kipctl.transport.target import repeated_options, target_of, unused
 
         target = target_of(option, self.connecting, properties or {}, self.variables)
         given_here = {"command_config": properties_file} | self.connecting
@@ -223,7 +223,7 @@ class Environment(Streams):
 
     def report_running_labs(self) -> None:
         """After this machine refused a connection, say where the labs are that run."""
-        from kipctl.cli.running_labs import labs_elsewhere
+        from kipctl.lab.running import labs_elsewhere
 
         if here := labs_elsewhere(self._access.bootstrap if self._access else []):
             self.message(f"Labs that run here: {'; '.join(here)}.")

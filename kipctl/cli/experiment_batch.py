@@ -3,11 +3,9 @@
 from functools import partial
 from typing import Annotated, Any
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import ExperimentOptions, on_stand
-from kipctl.cli.options import LeaderDiscoveryOption, RecordSizeOption, finite
+from kipctl.cli.options import LeaderDiscoveryOption, RecordSizeOption, finite, option
 from kipctl.probe.leadership import LeaderDiscovery
 
 
@@ -15,23 +13,19 @@ def batch(
     environment: Environment,
     shared: ExperimentOptions,
     batches: Annotated[
-        str, typer.Option(metavar="N,...", help="Leaders moved at a time; all: at once.")
+        str, option("Leaders moved at a time; all: at once.", value="N,...")
     ] = "1,5,20,all",
-    runs: Annotated[int, typer.Option(help="Of each batch size, sizes taking turns.")] = 3,
-    rotations: Annotated[
-        int | None, typer.Option(help="Of all leaders, in each run. Default: 3.")
-    ] = None,
+    runs: Annotated[int, option("Of each batch size, sizes taking turns.")] = 3,
+    rotations: Annotated[int | None, option("Of all leaders, in each run. Default: 3.")] = None,
     partitions: Annotated[
-        int | None, typer.Option(help="Of the topic, all of whose leaders rotate. Default 60.")
+        int | None, option("Of the topic, all of whose leaders rotate. Default 60.")
     ] = None,
     throughput: Annotated[
         float | None,
-        typer.Option(
-            callback=finite, help="Records per second. Default: 150 for each core, up to 1500."
-        ),
+        option("Records per second. Default: 150 for each core, up to 1500.", callback=finite),
     ] = None,
     record_size: RecordSizeOption = 1000,
-    acks: Annotated[str, typer.Option(metavar="all|1", help="Of the producer.")] = "all",
+    acks: Annotated[str, option("Of the producer.", value="all|1")] = "all",
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
 ) -> None:
     """How many leaders to move at a time: batch size against time and what clients wait.

@@ -3,11 +3,9 @@
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import ExperimentOptions, on_stand
-from kipctl.cli.options import RecordSizeOption, ThroughputOption, duration_option
+from kipctl.cli.options import RecordSizeOption, ThroughputOption, duration_option, option
 from kipctl.durations import Duration
 from kipctl.verdict import LEAST_RUNS
 
@@ -20,26 +18,20 @@ def closest_replica(
     environment: Environment,
     shared: ExperimentOptions,
     arms: Annotated[
-        str, typer.Option(metavar="ARM,...", help="Consumers; named as in experiment redirect.")
+        str, option("Consumers; named as in experiment redirect.", value="ARM,...")
     ] = "probe-kip951,java-4.3.1,librdkafka",
     client_rack: Annotated[
-        str | None, typer.Option(metavar="RACK", help="The consumers'; default: the first.")
+        str | None, option("The consumers'; default: the first.", value="RACK")
     ] = None,
-    partitions: Annotated[int, typer.Option(help="Of the topic.")] = 12,
+    partitions: Annotated[int, option("Of the topic.")] = 12,
     seconds: Annotated[
         Duration, duration_option("--for", "How long a run is before the rack goes.")
     ] = Duration(15),
-    stay: Annotated[
-        bool, typer.Option(help="Do not end the brokers of the consumer's rack.")
-    ] = False,
-    kill: Annotated[
-        bool, typer.Option(help="Kill them (SIGKILL), as when a machine fails.")
-    ] = False,
+    stay: Annotated[bool, option("Do not end the brokers of the consumer's rack.")] = False,
+    kill: Annotated[bool, option("Kill them (SIGKILL), as when a machine fails.")] = False,
     throughput: ThroughputOption = 500,
     record_size: RecordSizeOption = 1000,
-    runs: Annotated[
-        int | None, typer.Option(help="Of each arm, in turn. Default: 3; --quick: 1.")
-    ] = None,
+    runs: Annotated[int | None, option("Of each arm, in turn. Default: 3; --quick: 1.")] = None,
 ) -> None:
     """Read from leaders and from the closest replica, and show what that saves and costs (KIP-392).
 

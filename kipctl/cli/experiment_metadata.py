@@ -3,21 +3,21 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kipctl.cli.confirm import confirm_topics
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import Document, ExperimentOptions, Folders, Message, on_stand
+from kipctl.cli.experiment_options import ExperimentOptions, Folders, Message, on_stand
 from kipctl.cli.options import (
     InTurnThroughputOption,
     PhaseSecondsOption,
     RecordSizeOption,
     YesOption,
+    option,
 )
 from kipctl.durations import Duration
 from kipctl.load.metadata.plan import Phase
 
 if TYPE_CHECKING:
+    from kipctl.documents.experiments import ClaimsDocument
     from kipctl.experiments.arms.stand import Stand
 
 _SETTINGS = {"acks": "1", "enable.idempotence": "false"}
@@ -29,20 +29,19 @@ def metadata(
     shared: ExperimentOptions,
     arms: Annotated[
         str,
-        typer.Option(
-            metavar="CLIENT,...",
-            help="probe-legacy, probe-preload, probe-kip526, java-X.Y.Z, librdkafka; one after the"
+        option(
+            "probe-legacy, probe-preload, probe-kip526, java-X.Y.Z, librdkafka; one after the"
             " other.",
+            value="ARM,...",
         ),
     ] = "probe-legacy,probe-kip526,probe-preload,java-3.6.0,java-4.3.1,librdkafka",
-    topics: Annotated[int, typer.Option(help="Made for the run, and removed.")] = 200,
-    partitions: Annotated[int, typer.Option(help="Of each topic.")] = 3,
+    topics: Annotated[int, option("Made for the run, and removed.")] = 200,
+    partitions: Annotated[int, option("Of each topic.")] = 3,
     throughput: InTurnThroughputOption = 300,
     seconds: PhaseSecondsOption = Duration(6),
     record_size: RecordSizeOption = 100,
     phase: Annotated[
-        list[Phase] | None,
-        typer.Option(help="What is done after startup; repeatable. Default: all."),
+        list[Phase] | None, option("What is done after startup; repeatable. Default: all.")
     ] = None,
     yes: YesOption = False,
 ) -> None:
@@ -73,7 +72,7 @@ def metadata(
     if place.access is not None:
         confirm_topics(environment, place.access, plan.topics, partitions, yes)
 
-    def measure(stand: "Stand", record: Folders, message: Message) -> Document:
+    def measure(stand: "Stand", record: Folders, message: Message) -> "ClaimsDocument":
         return run_claims(replace(plan, access=stand.access), watched, stand, record, message)
 
     on_place = on_stand(place, stock, measure)

@@ -5,12 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import HtmlOption, OutputOption
+from kipctl.cli.options import HtmlOption, OutputOption, option
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
@@ -21,17 +19,17 @@ if TYPE_CHECKING:
     from kipctl.experiments.arms.stand import Place as StandPlace
     from kipctl.experiments.arms.stand import Stand
 
-Document = Mapping[str, Any]
+AnyDocument = TypeVar("AnyDocument", bound=Mapping[str, object])
 Folders = Callable[[str], Path | None]
 Message = Callable[[str], None]
 
 RecordRunsOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--record",
-        metavar="NAME|DIR",
-        help="Keep the trace of each run: NAME-... in the run store (kipctl runs), or, with a /,"
+        "Keep the trace of each run: NAME-... in the run store (kipctl runs), or, with a /,"
         " folders in DIR.",
+        value="NAME|DIR",
     ),
 ]
 
@@ -40,16 +38,16 @@ RecordRunsOption = Annotated[
 class ExperimentOptions:
     """Of every experiment: where it runs, what is kept of its runs, what is printed."""
 
-    quick: Annotated[
-        bool, typer.Option(help="A version of about a minute: it shows, it proves little.")
-    ] = False
-    brokers: Annotated[int | None, typer.Option(help="Of the lab.")] = None
-    controllers: Annotated[int | None, typer.Option(help="Of the lab.")] = None
+    quick: Annotated[bool, option("A version of about a minute: it shows, it proves little.")] = (
+        False
+    )
+    brokers: Annotated[int | None, option("Of the lab.")] = None
+    controllers: Annotated[int | None, option("Of the lab.")] = None
     bootstrap_server: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST:PORT,...",
-            help="The cluster to use. Default: a lab is made for the experiment, and removed.",
+        option(
+            "The cluster to use. Default: a lab is made for the experiment, and removed.",
+            value="HOST:PORT,...",
         ),
     ] = None
     record: RecordRunsOption = None
@@ -76,9 +74,9 @@ class ExperimentOptions:
         self,
         environment: Environment,
         command: str,
-        measure: Callable[[Folders, Message], Document],
-        answer: Callable[[Document], Sequence[Paragraph]],
-        tables: Callable[[Document], Sequence[Table]],
+        measure: Callable[[Folders, Message], AnyDocument],
+        answer: Callable[[AnyDocument], Sequence[Paragraph]],
+        tables: Callable[[AnyDocument], Sequence[Table]],
     ) -> None:
         """Measure, print the result, and write the page of its runs if one is asked for."""
         with recorded_runs(environment, self) as recorded:
@@ -89,39 +87,18 @@ class ExperimentOptions:
 
 
 def on_stand(
-    place: "StandPlace", arms: Iterable["Arm"], run: Callable[["Stand", Folders, Message], Document]
-) -> Callable[[Folders, Message], Document]:
+    place: "StandPlace",
+    arms: Iterable["Arm"],
+    run: Callable[["Stand", Folders, Message], AnyDocument],
+) -> Callable[[Folders, Message], AnyDocument]:
     """What measures at that place, with the clients of the arms there."""
     from kipctl.experiments.arms.stand import standing
 
-    def measure(record: Folders, message: Message) -> Document:
+    def measure(record: Folders, message: Message) -> AnyDocument:
         with standing(place, arms, message) as stand:
             return run(stand, record, message)
 
     return measure
-
-
-def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[str], Path | None]:
-    """Where the run of a name is recorded: in the store as NAME-name, or in that folder.
-
-    Raises UsageError for a name or a folder that cannot be.
-    """
-    from kipctl.trace.stored_runs import folder_of
-
-    if record is not None and "/" in record:
-        if Path(record).exists() and not Path(record).is_dir():
-            raise UsageError(f"--record {record} is no folder.", "Name a folder, or a new one.")
-    elif record is not None:
-        folder_of(f"{record}-", variables)
-
-    def folder(name: str) -> Path | None:
-        if record is None:
-            return None
-        if "/" in record:
-            return Path(record) / name
-        return folder_of(f"{record}-{name}", variables)
-
-    return folder
 
 
 class RecordedRuns:
@@ -152,6 +129,7 @@ def recorded_runs(environment: Environment, options: ExperimentOptions) -> Itera
     from kipctl.cli.report import report_runs
     from kipctl.extras import require
     from kipctl.report.html.file import check_html
+    from kipctl.trace.stored_runs import run_folders
 
     folder, html = run_folders(options.record, environment.variables), options.html
     if html is None:
@@ -168,7 +146,7 @@ def recorded_runs(environment: Environment, options: ExperimentOptions) -> Itera
 
         recorded = RecordedRuns(environment, options.output, noted)
         yield recorded
-        paths = [str(one) for one in folders]
+        paths = [str(path) for path in folders]
         report_runs(environment, paths, html, Place(), of=recorded.reported)
     environment.message(f"Written: {html}")
 

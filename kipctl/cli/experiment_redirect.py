@@ -1,17 +1,16 @@
 """`kipctl experiment redirect`: KIP-951's micro-benchmark, for the probe and for other clients."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import Document, ExperimentOptions, Folders, Message
-from kipctl.cli.options import RecordSizeOption, duration_option, pause_option
+from kipctl.cli.experiment_options import ExperimentOptions, Folders, Message
+from kipctl.cli.options import RecordSizeOption, duration_option, option, pause_option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
+
+if TYPE_CHECKING:
+    from kipctl.documents.gain_curve import PredictionDocument, RedirectDocument
 
 
 def redirect(
@@ -19,56 +18,44 @@ def redirect(
     shared: ExperimentOptions,
     arms: Annotated[
         str | None,
-        typer.Option(
-            metavar="ARM,...",
-            help="Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or "
-            "-unhinted, librdkafka with -Nms (its backoff).",
+        option(
+            "Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or "
+            "-unhinted, librdkafka with -Nms (its backoff); any other, with hints and without, as "
+            "mine='COMMAND {bootstrap} {topic}'.",
+            value="ARM,...",
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Of each arm, in turn. Default: 3.")] = None,
+    runs: Annotated[int | None, option("Of each arm, in turn. Default: 3.")] = None,
     acks: Annotated[
-        str | None,
-        typer.Option(metavar="1|all", help="Of every client. Default: 1; with --scale kip all."),
+        str | None, option("Of every client. Default: 1; with --scale kip all.", value="1|all")
     ] = None,
-    num_records: Annotated[
-        int | None, typer.Option(help="In a run. Default: enough for 4 rotations.")
-    ] = None,
+    num_records: Annotated[int | None, option("In a run. Default: enough for 4 rotations.")] = None,
     throughput: Annotated[
-        int | None, typer.Option(help="Records per second. Default: 150 for each core, up to 1500.")
+        int | None, option("Records per second. Default: 150 for each core, up to 1500.")
     ] = None,
     record_size: RecordSizeOption = 1000,
-    partitions: Annotated[
-        int, typer.Option(help="Of the topic, all of whose leaders rotate.")
-    ] = 100,
+    partitions: Annotated[int, option("Of the topic, all of whose leaders rotate.")] = 100,
     every: Annotated[
         Duration | None,
-        duration_option(
-            "--every", "Between two rotations. Default: 2.5s, or what stale Metadata needs."
-        ),
+        duration_option("Between two rotations. Default: 2.5s, or what stale Metadata needs."),
     ] = None,
     metadata_delay: Annotated[
-        Duration, pause_option("--metadata-delay", "Hold answers to Metadata so long.")
+        Duration, pause_option("Hold answers to Metadata so long.")
     ] = Duration(0),
     stale_metadata: Annotated[
         Duration,
-        pause_option(
-            "--stale-metadata",
-            "For so long after a change, let Metadata show the leaders of before.",
-        ),
+        pause_option("For so long after a change, let Metadata show the leaders of before."),
     ] = Duration(0),
     gain_curve: Annotated[
-        bool, typer.Option(help="Measure with Metadata stale for 0, 100, 300 and 1000 ms.")
+        bool, option("Measure with Metadata stale for 0, 100, 300 and 1000 ms.")
     ] = False,
     predict: Annotated[
-        bool, typer.Option(help="Measure how stale Metadata gets here, and say what hints save.")
+        bool, option("Measure how stale Metadata gets here, and say what hints save.")
     ] = False,
     curve: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="For --predict: the gain curve recorded by that name."),
+        str | None, option("For --predict: the gain curve recorded by that name.", value="NAME")
     ] = None,
-    scale: Annotated[
-        str, typer.Option(metavar="default|kip", help="kip: the KIP's own numbers.")
-    ] = "default",
+    scale: Annotated[str, option("kip: the KIP's own numbers.", value="default|kip")] = "default",
 ) -> None:
     """KIP-951's micro-benchmark: what it costs producers that all leaders of a topic rotate.
 
@@ -81,6 +68,7 @@ def redirect(
     from kipctl.experiments.redirect.gain_curve import STALENESS_MS
     from kipctl.experiments.redirect.plan import Scale, nodes_of, planned
     from kipctl.report.experiment_tables import redirect_answer, redirect_tables
+    from kipctl.trace.stored_runs import recorded_as
 
     if scale not in ("default", "kip"):
         raise UsageError(f"--scale is {scale}; it is default or kip.")
@@ -99,7 +87,7 @@ def redirect(
     if gain_curve and conditions.stale_metadata_us:
         raise UsageError("A gain curve has its own staleness.", "Leave --stale-metadata out.")
     given = {
-        "arms": None if arms is None else parse_arms(arms),
+        "arms": None if arms is None else parse_arms(arms, takes_commands=True),
         "runs": runs,
         "acks": acks,
         "num_records": num_records,
@@ -109,36 +97,16 @@ def redirect(
         "every_s": every,
     }
 
-    def measure(record: Folders, message: Message) -> Document:
+    def measure(record: Folders, message: Message) -> "RedirectDocument | PredictionDocument":
         stalest_us = 1000 * max(STALENESS_MS) if gain_curve else 0
         question = Question(
             plan=planned(size, given, conditions, stalest_us),
             place=shared.place(environment, nodes_of(size), makes_lab=not predict),
             gain_curve=gain_curve,
             predict=predict,
-            curve=_recorded(curve, environment.variables) if curve else (),
+            curve=recorded_as(curve, environment.variables) if curve else (),
             record=record,
         )
         return experiment(question, message)
 
     shared.report(environment, "experiment redirect", measure, redirect_answer, redirect_tables)
-
-
-def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders of the whole runs that were recorded by that name, or in that folder.
-
-    Raises UsageError when there is none.
-    """
-    from kipctl.trace.stored_runs import folders_named, read_stored_run
-
-    if "/" in curve:
-        folders = tuple(sorted(Path(curve).glob("*")))
-    else:
-        folders = folders_named(f"{curve}-*", variables)
-    whole = tuple(folder for folder in folders if not read_stored_run(folder).flaw)
-    if not whole:
-        raise UsageError(
-            f"No whole run is recorded as {curve!r}.",
-            "Record a curve: " + Command("experiment redirect --gain-curve --record NAME"),
-        )
-    return whole

@@ -3,11 +3,9 @@
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import ExperimentOptions, on_stand, whole_numbers
-from kipctl.cli.options import duration_option, finite
+from kipctl.cli.options import duration_option, finite, option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 
@@ -18,44 +16,33 @@ def roll(
     environment: Environment,
     shared: ExperimentOptions,
     arms: Annotated[
-        str,
-        typer.Option(
-            metavar="ARM,...", help="Clients, one after the other: see experiment redirect."
-        ),
+        str, option("Clients, one after the other: see experiment redirect.", value="ARM,...")
     ] = "probe-baseline,probe-kip951",
-    acks: Annotated[
-        str, typer.Option(metavar="all,1", help="Of the producer: all, 1, or both.")
-    ] = "all,1",
+    acks: Annotated[str, option("Of the producer: all, 1, or both.", value="all,1")] = "all,1",
     partitions: Annotated[
-        str, typer.Option(metavar="N,...", help="Of the topic; several are cells. Default: 108.")
+        str, option("Of the topic; several are cells. Default: 108.", value="N,...")
     ] = "",
-    restarts: Annotated[int, typer.Option(help="Brokers restarted in each run; 0 for all.")] = 0,
-    kill: Annotated[
-        bool, typer.Option(help="Kill brokers (SIGKILL), as when a machine fails.")
-    ] = False,
+    restarts: Annotated[int, option("Brokers restarted in each run; 0 for all.")] = 0,
+    kill: Annotated[bool, option("Kill brokers (SIGKILL), as when a machine fails.")] = False,
     every: Annotated[
-        Duration | None,
-        duration_option("--every", "From a broker's return to the next restart. Default: 2s."),
+        Duration | None, duration_option("From a broker's return to the next restart. Default: 2s.")
     ] = None,
     scale: Annotated[
         str,
-        typer.Option(
-            metavar="default|kip-low|kip-high",
-            help="A workload of KIP-951's own: its partitions, rate, size and intervals.",
+        option(
+            "A workload of KIP-951's own: its partitions, rate, size and intervals.",
+            value="default|kip-low|kip-high",
         ),
     ] = "default",
     throughput: Annotated[
-        float | None, typer.Option(callback=finite, help="Records per second. Default: 500.")
+        float | None, option("Records per second. Default: 500.", callback=finite)
     ] = None,
-    record_size: Annotated[
-        int | None, typer.Option(help="Bytes of a record. Default: 1000.")
-    ] = None,
-    runs: Annotated[int | None, typer.Option(help="Of each arm, in turn. Default: 3.")] = None,
+    record_size: Annotated[int | None, option("Bytes of a record. Default: 1000.")] = None,
+    runs: Annotated[int | None, option("Of each arm, in turn. Default: 3.")] = None,
     workers: Annotated[
         int,
-        typer.Option(
-            metavar="N",
-            help="Share a probe arm's producer, and its consumer, among N processes (Spark).",
+        option(
+            "Share a probe arm's producer, and its consumer, among N processes (Spark).", value="N"
         ),
     ] = 1,
 ) -> None:

@@ -4,17 +4,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import ExperimentOptions
+from kipctl.cli.options import argument
 
 
 def run(
     environment: Environment,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="TOML: see docs/experiments.md, Your own.")
-    ],
+    file: Annotated[Path, argument("FILE", "TOML: see docs/experiments.md, Your own.")],
     shared: ExperimentOptions,
 ) -> None:
     """Your own experiment: clients, settings or versions of Kafka against each other, in turn.

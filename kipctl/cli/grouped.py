@@ -62,7 +62,7 @@ def grouped(command: Command) -> Command:
             given[here] = context.ensure_object(Environment)
             given[here].command = context.command_path.partition(" ")[2]
         for name, kind in groups.items():
-            given[name] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         command(**given)
 
     def shown(name: str, parameter: Parameter) -> Sequence[Parameter]:

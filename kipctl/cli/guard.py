@@ -58,10 +58,11 @@ def read_guard(
     if is_alone and not conditions and (action != STOP or urls):
         option = "--metrics-url" if urls else "--guard-action"
         raise UsageError(f"{option} does nothing without --guard.")
-    for one in conditions:
-        if one.kind is Kind.MOVED_WAIT and not moves_along:
+    for condition in conditions:
+        if condition.kind is Kind.MOVED_WAIT and not moves_along:
             raise UsageError(
-                f"--guard {one.text!r} would see nothing: no leader of the canary moves along.",
+                f"--guard {condition.text!r} would see nothing: "
+                "no leader of the canary moves along.",
                 "It goes with "
                 + Command("reassign --rotate")
                 + ", and with the ways that elect leaders.",
@@ -69,7 +70,7 @@ def read_guard(
     for url in urls:
         require_url(url)
     return RecordedGuard(
-        tuple(one.text for one in conditions),
+        tuple(condition.text for condition in conditions),
         options.guard_patience,
         options.guard_quiet,
         action,

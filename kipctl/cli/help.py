@@ -46,6 +46,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "tap": {
         "Where it listens": "listen advertise certificate key",
         "What it does to traffic": "delay drop_hints stale_metadata reset cap",
+        "Leaders that move": "rotate until_met and_without_hints run",
     },
     "lab": {
         "The lab": "name brokers controllers racks kafka_version kafka_home host port",
@@ -55,6 +56,11 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "What is compared": "arms batches acks runs scale kill stay phase gain_curve predict curve",
         "The load": "num_records throughput record_size partitions topics seconds client_rack"
         " leader_discovery every rotations restarts metadata_delay stale_metadata",
+    },
+    "conform": {
+        "What is held against what": "preset role rules expect",
+        "How it is run": "repeats start_timeout quiet_metadata",
+        "Output": "output junit",
     },
     "": {
         "While it runs": "during every count forever keep lost_after metrics",
@@ -106,6 +112,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "tap": (
         "kipctl tap --listen 127.0.0.1:19092",
         "kipctl tap --listen 127.0.0.1:19092 --drop-hints --record without-hints",
+        "kipctl tap --rotate orders --run './app {bootstrap}' --and-without-hints",
     ),
     "demo": ("kipctl demo",),
     "lab up": (
@@ -125,6 +132,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "clusters add": (
         "kipctl clusters add east --bootstrap-server kafka1:9092 --client-rack east-1",
     ),
+    "clusters remove": ("kipctl clusters remove east --yes",),
     "clusters test": ("kipctl clusters test east --topic orders",),
     "elect preferred": (
         "kipctl elect preferred --topic orders --dry-run",
@@ -152,7 +160,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl perf e2e --forever --throughput 200 --metrics 9464 --record canary",
     ),
     "perf metadata": ("kipctl perf metadata --topics 10 --for 5s",),
-    "experiment redirect": ("kipctl experiment redirect --quick",),
+    "experiment redirect": (
+        "kipctl experiment redirect --quick",
+        "kipctl experiment redirect --arms mine='./app {bootstrap} {topic}'",
+    ),
     "experiment roll": ("kipctl experiment roll --quick",),
     "experiment closest-replica": ("kipctl experiment closest-replica --quick",),
     "experiment run": (
@@ -164,6 +175,19 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl experiment batch --batches 1,10,100 --partitions 100 --runs 5",
     ),
     "experiment metadata": ("kipctl experiment metadata --quick",),
+    "conform run": (
+        "kipctl conform run --preset librdkafka",
+        "kipctl conform run --rules 951-1 -- python send.py {bootstrap} {topic}",
+        "kipctl conform run --preset kafka-python --as consumer --expect known",
+        "kipctl conform run --as proxy -- ./relay --to {upstream} --at {listen}",
+    ),
+    "conform broker": (
+        "kipctl conform broker --bootstrap-server broker1:9092 --topic orders",
+        "kipctl conform broker --rules broker-produce-endpoint,broker-fetch-endpoint",
+    ),
+    "conform serve": ("kipctl conform serve 951-3",),
+    "conform list": ("kipctl conform list",),
+    "conform explain": ("kipctl conform explain 951-1",),
     "request-log on": ("kipctl request-log on --broker 1 --for 5m",),
     "request-log off": ("kipctl request-log off --broker 1",),
     "request-log status": ("kipctl request-log status",),
@@ -188,7 +212,7 @@ def laid_out(root: TyperGroup) -> TyperGroup:
     for path, command in commands(root):
         _group(command, path.split()[0])
         if examples := EXAMPLES.get(path):
-            command.epilog = "\n".join(("Examples:", *(f"  {one}" for one in examples)))
+            command.epilog = "\n".join(("Examples:", *(f"  {example}" for example in examples)))
     _word(root)
     return root
 

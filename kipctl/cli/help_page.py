@@ -46,9 +46,9 @@ def page(
     """
     before, after = [*_beginning(command, context, width)], [*_end(command, width)]
     panels: dict[str, list[TyperOption]] = {}
-    for one in command.get_params(context):
-        if isinstance(one, TyperOption) and not one.hidden:
-            panels.setdefault(one.rich_help_panel or "Options", []).append(one)
+    for param in command.get_params(context):
+        if isinstance(param, TyperOption) and not param.hidden:
+            panels.setdefault(param.rich_help_panel or "Options", []).append(param)
     shown = {title: [*_section(title, map(_row, of), width)] for title, of in panels.items()}
     # What is asked before something is changed is never in brief, and nor is what comes first.
     in_brief = [title for title in [*panels][:0:-1] if title != "Asking first"]
@@ -72,10 +72,16 @@ def _beginning(command: TyperCommand | TyperGroup, context: Any, width: int) -> 
         yield from textwrap.wrap(paragraph, width, break_on_hyphens=False)
     yield ""
     parameters = command.get_params(context)
-    arguments = [one for one in parameters if isinstance(one, TyperArgument) and one.help]
+    arguments = [
+        parameter
+        for parameter in parameters
+        if isinstance(parameter, TyperArgument) and parameter.help
+    ]
     if arguments:
         yield from _section(
-            "Arguments", ((one.metavar or "", one.help or "") for one in arguments), width
+            "Arguments",
+            ((argument.metavar or "", argument.help or "") for argument in arguments),
+            width,
         )
 
 

@@ -42,12 +42,16 @@ def leaders(
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         shown = select(snapshot, topic) if topic else snapshot
         busy: Sequence[Reassignment] = ()
-        if any(len(one.isr) < len(one.replicas) for one in shown.partitions):
+        if any(len(partition.isr) < len(partition.replicas) for partition in shown.partitions):
             with suppress(KipctlError):  # without a controller leaders are known all the same
                 busy, _ = list_or_reason(cluster, may_not_list=True)
     if broker:
         require_known(snapshot, broker)
-        held = (one.id for one in shown.partitions if not {*broker}.isdisjoint(one.replicas))
+        held = (
+            partition.id
+            for partition in shown.partitions
+            if not {*broker}.isdisjoint(partition.replicas)
+        )
         shown = shown.only(held)
     environment.report(leaders_report(shown, busy), of.output)
 

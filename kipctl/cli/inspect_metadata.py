@@ -68,7 +68,9 @@ def metadata(
         chosen = select(snapshot, topic) if topic else snapshot
         asked = sampled(snapshot.brokers, answer_bytes(chosen), MOST_BYTES)
         compared = compare_views(cluster, asked, chosen.topics if topic else None)
-        silent = {one.broker.id: one.error for one in compared.standings if one.error}
+        silent = {
+            standing.broker.id: standing.error for standing in compared.standings if standing.error
+        }
         cost = costs(
             cluster,
             sampled(asked, SAMPLES * answer_bytes(snapshot), MOST_BYTES),

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import OutputOption, option
+from kipctl.cli.options import OutputOption, argument, option
 from kipctl.errors import UsageError
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
@@ -38,9 +36,9 @@ NameOption = Annotated[
 class NodesOptions:
     """Nodes of a lab on which something is done."""
 
-    nodes: Annotated[
-        list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
-    ] = None
+    nodes: Annotated[list[int] | None, argument("[NODE]...", "Node ids. Default: every node.")] = (
+        None
+    )
     name: NameOption = None
     output: OutputOption = OutputFormat.AUTO
 
@@ -56,7 +54,7 @@ def lab_name(name: str | None) -> str:
 @app.command()
 def up(
     environment: Environment,
-    name: Annotated[str, option("What to call it.", value="NAME")] = _DEFAULT.name,
+    name: Annotated[str, option("What to call it.", value="LAB")] = _DEFAULT.name,
     brokers: Annotated[int, option("How many brokers.")] = _DEFAULT.brokers,
     controllers: Annotated[int, option("How many controllers.")] = _DEFAULT.controllers,
     racks: Annotated[int, option("Over how many racks; 0: none.")] = _DEFAULT.racks,
@@ -98,7 +96,7 @@ def up(
         list[str] | None,
         option(
             "Make this topic, with 100 records in each partition; repeatable.",
-            value="NAME[:PARTITIONS[:REPLICAS]]",
+            value="TOPIC[:PARTITIONS[:REPLICAS]]",
         ),
     ] = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -152,8 +150,8 @@ def status(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show the labs, their nodes, and how many partitions each broker leads."""
-    from kipctl.cli.running_labs import orphaned
     from kipctl.lab.cluster import Lab, labs, unfinished_labs
+    from kipctl.lab.running import orphaned
 
     found = labs() if name is None else [Lab.load(name)]
     if name is None:
@@ -236,20 +234,13 @@ def pause(environment: Environment, chosen: NodesOptions) -> None:
 @app.command()
 def resume(environment: Environment, chosen: NodesOptions) -> None:
     """Let paused nodes go on."""
-    _each_node(
-        environment,
-        "resume",
-        chosen,
-        lambda lab, node_id: lab.resume(node_id),
-    )
+    _each_node(environment, "resume", chosen, lambda lab, node_id: lab.resume(node_id))
 
 
 @app.command()
 def logs(
     environment: Environment,
-    node: Annotated[
-        int | None, typer.Argument(metavar="[NODE]", help="A node id. Default: every node.")
-    ] = None,
+    node: Annotated[int | None, argument("[NODE]", "A node id. Default: every node.")] = None,
     name: NameOption = None,
     follow: Annotated[bool, option("--follow", "-f", "Go on with new lines until Ctrl-C.")] = False,
     lines: Annotated[int, option("How many of the last lines of each.", min=0)] = 20,
@@ -280,10 +271,7 @@ def _key_and_value(text: str) -> tuple[str, str]:
 
 
 def _each_node(
-    environment: Environment,
-    command: str,
-    chosen: NodesOptions,
-    act: "Callable[[Lab, int], None]",
+    environment: Environment, command: str, chosen: NodesOptions, act: "Callable[[Lab, int], None]"
 ) -> None:
     """Act on one node after the other, and show how the lab stands then."""
     from kipctl.lab.cluster import Lab

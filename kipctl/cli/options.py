@@ -43,6 +43,11 @@ def option(*names_and_help: str, value: str | None = None, **settings: Any) -> A
     return typer.Option(*names, metavar=value, help=help, **settings)
 
 
+def argument(value: str, help: str | None = None) -> Any:
+    """An argument of a command: the word that stands for it, and what help says of it."""
+    return typer.Argument(metavar=value, help=help, show_default=False)
+
+
 def duration_option(*names_and_help: str) -> Any:
     """One that is a time above 0; a bare number is seconds."""
     return option(*names_and_help, value="DURATION", parser=lambda text: _over_zero(_parsed(text)))
@@ -56,9 +61,7 @@ def pause_option(*names_and_help: str) -> Any:
 def milliseconds_option(*names_and_help: str) -> Any:
     """The same for options of Kafka's own tools, where a bare number is milliseconds."""
     return option(
-        *names_and_help,
-        value="MS|DURATION",
-        parser=lambda text: _over_zero(_parsed(text, "ms")),
+        *names_and_help, value="MS|DURATION", parser=lambda text: _over_zero(_parsed(text, "ms"))
     )
 
 
@@ -118,7 +121,7 @@ YesOption = Annotated[bool, option("--yes", "-y", "Do not ask before changing th
 SinceOption = Annotated[
     str | None, option("Leave out what is earlier: 10s after the start, or a time.", value="TIME")
 ]
-UntilOption = Annotated[str | None, option("Leave out what is later.", value="TIME")]
+BeforeOption = Annotated[str | None, option("Leave out what is later.", value="TIME")]
 HtmlOption = Annotated[
     Path | None, option("Write a page there, in place of an older one.", value="FILE")
 ]
@@ -337,7 +340,12 @@ class SparkOptions:
 
 @contextmanager
 def started_spark(
-    environment: "Environment", place: Place, inputs: Sequence[str], *, compiles: bool = False
+    environment: "Environment",
+    place: Place,
+    inputs: Sequence[str],
+    *,
+    compiles: bool = False,
+    ships_python: bool = False,
 ) -> "Iterator[SparkSession]":
     """A session of Spark for what reads these inputs. Raises UsageError, and what Spark does."""
     from kipctl.pipeline.inputs import is_little
@@ -346,7 +354,12 @@ def started_spark(
     with (
         environment.progress(f"Starting Spark on {place.master}.") as progress,
         spark_session(
-            place, progress, is_light=is_little(inputs), compiles=compiles, inputs=inputs
+            place,
+            progress,
+            is_light=is_little(inputs),
+            compiles=compiles,
+            inputs=inputs,
+            ships_python=ships_python,
         ) as spark,
     ):
         yield spark

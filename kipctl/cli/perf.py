@@ -3,23 +3,20 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.combinations import combined
-from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import LoadOptions, PartitionsOption, ReportingIntervalOption, RunOptions
+from kipctl.cli.options import (
+    LoadOptions,
+    PartitionsOption,
+    ReportingIntervalOption,
+    RunOptions,
+    option,
+)
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
-from kipctl.cli.perf_results import (
-    followed,
-    given_properties,
-    raise_for_failed,
-    raise_for_run,
-    report_run,
-)
+from kipctl.cli.perf_results import carry_out, given_properties, raise_for_failed, raise_for_run
 from kipctl.durations import Duration
 
 app = Commands()
@@ -32,30 +29,21 @@ def produce(
     environment: Environment,
     sent: LoadOptions,
     options: RunOptions,
-    record_size: Annotated[
-        int | None, typer.Option(help="Bytes of a record's value; default 1000.")
-    ] = None,
+    record_size: Annotated[int | None, option("Bytes of a record's value; default 1000.")] = None,
     payload_file: Annotated[
-        Path | None, typer.Option(help="Draw the values from this file (UTF-8) at random.")
+        Path | None, option("Draw the values from this file (UTF-8) at random.")
     ] = None,
-    payload_delimiter: Annotated[
-        str, typer.Option(help="What separates the file's values.")
-    ] = "\\n",
+    payload_delimiter: Annotated[str, option("What separates the file's values.")] = "\\n",
     partitions: PartitionsOption = 100,
     command_property: Annotated[
         list[str] | None,
-        typer.Option(
-            "--command-property",
-            "--producer-props",
-            metavar="NAME=VALUE...",
-            help="Producer settings.",
+        option(
+            "--command-property", "--producer-props", "Producer settings.", value="NAME=VALUE..."
         ),
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option(
-            "--command-config", "--producer.config", metavar="FILE", help="File of such settings."
-        ),
+        option("--command-config", "--producer.config", "File of such settings.", value="FILE"),
     ] = None,
     reporting_interval: ReportingIntervalOption = Duration(5),
 ) -> None:
@@ -64,7 +52,6 @@ def produce(
     Latency counts from when a record should have been sent, so a stall is charged to every record
     that had to wait. The last line on stdout is that of Kafka's own perf tool.
     """
-    from kipctl.load.measure import run
     from kipctl.load.plan import OWN_TOPIC
     from kipctl.load.produce import PerfPlan, ProduceLoad
     from kipctl.probe.produce.config import parse_properties
@@ -93,14 +80,8 @@ def produce(
         reporting_interval_s=reporting_interval,
         **options.of_plan(load.every_s, environment),
     )
-    confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, options.yes)
-    with followed(environment, draws=not plan.on_spark) as listeners:
-        result = run(ProduceLoad(plan), listeners)
-    document = result.document
-    report_run(
-        environment, options, "perf produce", document, perf_answer, perf_tables, result.kafka_lines
-    )
-    outcome = result.outcome
+    result = carry_out(environment, options, ProduceLoad(plan), perf_answer, perf_tables)
+    document, outcome = result.document, result.outcome
     if outcome.failed:
         environment.message(
             f"kipctl: {outcome.failed:,} of {outcome.generated:,} records failed: "

@@ -1,12 +1,9 @@
 """`kipctl perf e2e`: how long a record takes from its producer to its consumer."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
-
-import typer
+from typing import Annotated
 
 from kipctl.cli.combinations import combined
-from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ClientRackOption,
@@ -16,19 +13,11 @@ from kipctl.cli.options import (
     RunOptions,
     duration_option,
     milliseconds_option,
+    option,
 )
-from kipctl.cli.perf_results import (
-    followed,
-    given_properties,
-    raise_for_failed,
-    raise_for_run,
-    report_run,
-)
+from kipctl.cli.perf_results import carry_out, given_properties, raise_for_failed, raise_for_run
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-
-if TYPE_CHECKING:
-    from kipctl.documents.runs import EndToEndDocument, RecordsDelivered
 
 
 @combined(exclusive=(("--forever", "--num-records"),), needs={"--keep": "--forever"})
@@ -38,49 +27,42 @@ def e2e(
     options: RunOptions,
     record_size: RecordSizeOption = 1000,
     producer_acks: Annotated[
-        str | None, typer.Option(metavar="all|1", help="The producer's acks; default all.")
+        str | None, option("The producer's acks; default all.", value="all|1")
     ] = None,
     partitions: PartitionsOption = 12,
     client_rack: ClientRackOption = None,
     command_property: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE...", help="Settings that both clients have."),
+        list[str] | None, option("Settings that both clients have.", value="NAME=VALUE...")
     ] = None,
     producer_property: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE...", help="Producer settings.")
+        list[str] | None, option("Producer settings.", value="NAME=VALUE...")
     ] = None,
     consumer_property: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE...", help="Consumer settings.")
+        list[str] | None, option("Consumer settings.", value="NAME=VALUE...")
     ] = None,
-    command_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of such settings.")
-    ] = None,
+    command_config: Annotated[Path | None, option("File of such settings.", value="FILE")] = None,
     timeout: Annotated[
-        Duration,
-        milliseconds_option("--timeout", "After the last send: end when none came for so long."),
+        Duration, milliseconds_option("After the last send: end when none came for so long.")
     ] = Duration(10),
     forever: Annotated[
-        bool, typer.Option(help="Until Ctrl-C or SIGTERM: then the usual result and status.")
+        bool, option("Until Ctrl-C or SIGTERM: then the usual result and status.")
     ] = False,
     keep: Annotated[
         Duration | None,
-        duration_option(
-            "--keep", "With --forever: how much of the newest trace is kept; default 1h."
-        ),
+        duration_option("With --forever: how much of the newest trace is kept; default 1h."),
     ] = None,
     lost_after: Annotated[
         Duration,
         duration_option(
-            "--lost-after",
             "With --forever or --metrics: lost is what was not delivered so long after its "
-            "acknowledgement.",
+            "acknowledgement."
         ),
     ] = Duration(60),
     metrics: Annotated[
         str | None,
-        typer.Option(
-            metavar="[HOST:]PORT",
-            help="Serve Prometheus text there while it runs; HOST is 127.0.0.1 by default.",
+        option(
+            "Serve Prometheus text there while it runs; HOST is 127.0.0.1 by default.",
+            value="[HOST:]PORT",
         ),
     ] = None,
 ) -> None:
@@ -94,7 +76,6 @@ def e2e(
     """
     from kipctl.load.e2e import FOREVER_RECORDS, TOPIC_OF_DAYS, EndToEndLoad, EndToEndPlan
     from kipctl.load.forever import WatchOptions, parse_listen
-    from kipctl.load.measure import run
     from kipctl.load.plan import OWN_TOPIC
     from kipctl.load.produce import PerfPlan
     from kipctl.probe.config import parse_pairs
@@ -102,7 +83,7 @@ def e2e(
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.e2e_tables import e2e_answer, e2e_tables
+    from kipctl.report.e2e_tables import e2e_answer, e2e_tables, what_failed
 
     load = sent.load(options.every, options.count)
     shared = given_properties(command_config, command_property)
@@ -151,13 +132,7 @@ def e2e(
             lost_after_s=lost_after,
         ),
     )
-    confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, options.yes)
-    with followed(environment, draws=not plan.produce.on_spark) as listeners:
-        result = run(EndToEndLoad(plan), listeners)
-    document = cast("EndToEndDocument", result.document)
-    report_run(
-        environment, options, "perf e2e", document, e2e_answer, e2e_tables, result.kafka_lines
-    )
+    document = carry_out(environment, options, EndToEndLoad(plan), e2e_answer, e2e_tables).document
     records = document["records"]
     if records["failed"] or records["missing"]:
         environment.message(f"kipctl: {what_failed(records, plan.produce.probe.config.acks)}")
@@ -171,20 +146,3 @@ def e2e(
             acted=bool(document["actions"]),
         )
     raise_for_run(document, plan.produce.during, options)
-
-
-def what_failed(records: "RecordsDelivered", acks: int) -> str:
-    """What became of the records of a run, `missing` is None where that is not known."""
-    missing = records["missing"]
-    did_not_come = (
-        "and whether any that was acknowledged was not delivered is not known"
-        if missing is None
-        else f"{missing:,} were acknowledged and not delivered"
-    )
-    said = f"of {records['sent']:,} records {records['failed']:,} failed, {did_not_come}."
-    if missing and acks == 1:
-        said += (
-            " With acks=1 a leader that gives up a partition loses what its followers do not have:"
-            " acks=all keeps it."
-        )
-    return said

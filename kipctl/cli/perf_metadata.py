@@ -3,8 +3,6 @@
 from collections import Counter
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.confirm import confirm_topics
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
@@ -13,6 +11,7 @@ from kipctl.cli.options import (
     PhaseSecondsOption,
     RecordSizeOption,
     YesOption,
+    option,
 )
 from kipctl.cli.perf_results import raise_for_failed
 from kipctl.durations import Duration
@@ -28,44 +27,39 @@ def metadata(
     environment: Environment,
     of: ClusterOptions,
     topics: Annotated[
-        int,
-        typer.Option(
-            help="How many topics (kipctl-metadata-...) are made, and removed afterwards."
-        ),
+        int, option("How many topics (kipctl-metadata-...) are made, and removed afterwards.")
     ] = 1000,
-    partitions: Annotated[int, typer.Option(help="Of each topic.")] = 3,
+    partitions: Annotated[int, option("Of each topic.")] = 3,
     throughput: InTurnThroughputOption = 500,
     seconds: PhaseSecondsOption = Duration(6),
     record_size: RecordSizeOption = 100,
     phase: Annotated[
-        list[Phase] | None,
-        typer.Option(help="What is done after startup; repeatable. Default: all."),
+        list[Phase] | None, option("What is done after startup; repeatable. Default: all.")
     ] = None,
     client: Annotated[
-        list[ClientKind] | None,
-        typer.Option(help="Whose requests are looked at; repeatable. Default: probe."),
+        list[ClientKind] | None, option("Whose requests are looked at; repeatable. Default: probe.")
     ] = None,
     policy: Annotated[
         list[TopicPolicy] | None,
-        typer.Option(
-            help="For a new topic the probe asks for it alone, or, as before KIP-526, for all that"
+        option(
+            "For a new topic the probe asks for it alone, or, as before KIP-526, for all that"
             " it knows (legacy), or is given all beforehand (preload); repeatable. Default: kip526"
             " and legacy."
         ),
     ] = None,
     command_property: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE...",
-            help="Producer settings. acks is 1 and enable.idempotence false if not given.",
+        option(
+            "Producer settings. acks is 1 and enable.idempotence false if not given.",
+            value="NAME=VALUE...",
         ),
     ] = None,
     metrics_url: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="URL",
-            help="A broker's metrics, each broker's once: its own count of requests is shown too."
+        option(
+            "A broker's metrics, each broker's once: its own count of requests is shown too."
             " Nobody else may be at work on the cluster then.",
+            value="URL",
         ),
     ] = None,
     yes: YesOption = False,

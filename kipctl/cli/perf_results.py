@@ -1,12 +1,13 @@
 """What the commands of `kipctl perf` share: their properties, and how a result is printed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from typer import Exit
 
+from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import RunOptions
 from kipctl.counts import counted
@@ -15,11 +16,12 @@ from kipctl.next_step import Command, NextStep
 from kipctl.report.tables import Paragraph, Report, Table
 
 if TYPE_CHECKING:
+    from kipctl.documents.runs import Run
     from kipctl.load.actions import Action
-    from kipctl.load.execute import Listeners
+    from kipctl.load.measure import AnyDocument, Load, RunResult
+    from kipctl.probe.run import AnyOutcome
     from kipctl.protocol.api import ApiKey
     from kipctl.transport.access import Access
-
 
 _DENIED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 """Kafka's errors for rights that are missing, in the order in which they are said."""
@@ -33,41 +35,47 @@ def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str
     return (read(file) if file else {}) | parse_pairs(list(pairs or []))
 
 
-@contextmanager
-def followed(environment: Environment, *, draws: bool) -> Iterator["Listeners"]:
-    """Who follows a run: by messages, and by a screen if it draws and there is a terminal."""
-    from kipctl.load.execute import Listeners
-    from kipctl.report.live import RunScreen
-
-    listeners = Listeners(environment.message, environment.message)
-    with environment.live() if draws else nullcontext() as draw:
-        if draw:
-            listeners.screen = lambda run: draw(RunScreen(run))
-        yield listeners
-
-
-def report_run(
+def carry_out(
     environment: Environment,
     options: RunOptions,
-    command: str,
-    document: Mapping[str, Any],
-    answer: Callable[[Mapping[str, Any]], tuple[Paragraph, ...]],
-    tables: Callable[[Mapping[str, Any]], tuple[Table, ...]],
-    kafka_lines: tuple[str, ...],
-) -> None:
-    """Print a run's result; with --print-metrics every number of it."""
+    load: "Load[AnyOutcome, AnyDocument]",
+    answer: Callable[["AnyDocument"], tuple[Paragraph, ...]],
+    tables: Callable[["AnyDocument"], tuple[Table, ...]],
+    *,
+    draws: bool = True,
+    leaves_out: int = 0,
+) -> "RunResult[AnyOutcome, AnyDocument]":
+    """Ask before leaders of somebody's topic move, run the load, and print what it came to; with
+    --print-metrics every number of it. It `draws` on a terminal, and `leaves_out` so many of the
+    lines that Kafka's own tool begins with."""
+    from kipctl.load.execute import Listeners
+    from kipctl.load.measure import run
+    from kipctl.report.live import RunScreen
     from kipctl.report.perf_tables import metrics_table
 
+    plan = load.plan
+    confirm_moves(environment, load.specs[-1].access, load.topic, plan.during, options.yes)
+    listeners = Listeners(environment.message, environment.message)
+    with environment.live() if draws and not plan.on_spark else nullcontext() as draw:
+        if draw:
+            listeners.screen = lambda run: draw(RunScreen(run))
+        result = run(load, listeners)
+    document = result.document
     metrics = (metrics_table(document),) if options.print_metrics else ()
-    shown = (*tables(document), *metrics)
     report = Report(
-        command, document, shown, kafka_lines, answer(document), fits_screen=not metrics
+        load.command,
+        document,
+        (*tables(document), *metrics),
+        result.kafka_lines[leaves_out:],
+        answer(document),
+        fits_screen=not metrics,
     )
     environment.report(report, options.output)
     if record := options.record:
         environment.message(
             NextStep("Recorded: ", Command("runs show", record), ", ", Command("report", record))
         )
+    return result
 
 
 def raise_for_failed(
@@ -103,9 +111,7 @@ def status_of_failed(errors: Mapping[str, int], done: int, acted: bool) -> ExitS
     return ExitStatus.REFUSED if is_denied else ExitStatus.PARTLY_DONE
 
 
-def raise_for_run(
-    document: Mapping[str, Any], during: "Action | None", options: RunOptions
-) -> None:
+def raise_for_run(document: "Run", during: "Action | None", options: RunOptions) -> None:
     """Raise PartlyDoneError when an action failed, or none happened of those asked for.
 
     Raises ThresholdError when something spoilt the run, with --strict.

@@ -53,9 +53,9 @@ class PlannerOptions:
     replace: Annotated[
         list[str] | None, option("Let broker B take A's places; repeatable.", value="A=B")
     ] = None
-    replication_factor: Annotated[
-        int | None, option("Give each partition N replicas.", value="N", min=1)
-    ] = None
+    replication_factor: Annotated[int | None, option("Give each partition N replicas.", min=1)] = (
+        None
+    )
     rack_aware: Annotated[bool, option("Spread replicas over racks, by the fewest moves.")] = False
     spare: Annotated[
         int,

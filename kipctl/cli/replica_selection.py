@@ -1,56 +1,45 @@
 """What `kipctl inspect replica-selection` looks at, and what it says of it."""
 
-import time
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import (
-    ClusterOptions,
-)
+from kipctl.cli.options import ClusterOptions
 from kipctl.cli.replica_selection_options import SelectionOptions
+from kipctl.cluster.consumer_groups import Readers, consumers
 from kipctl.cluster.inspect.cross_rack_traffic import (
-    RackSummary,
     below,
+    by_rate,
+    by_size,
     parse_percent,
-    rates,
-    samples,
-    summarize,
-    unreported,
+    require_rates,
+    too_few_local,
 )
-from kipctl.cluster.inspect.replica_selection import Reason
+from kipctl.cluster.inspect.group_traffic import group_traffic
+from kipctl.cluster.inspect.replica_selection import Choice
 from kipctl.cluster.inspect.replica_selection_facts import (
     Observation,
     observe,
+    require_all_reported,
     select_one_partition,
     select_partitions,
     topic_and_number,
+    unknown_racks,
     watch,
 )
-from kipctl.cluster.snapshot import (
-    PartitionId,
-    Snapshot,
-    parse_partition,
-    require_named_shown,
-    take_snapshot,
-)
+from kipctl.cluster.snapshot import Snapshot, parse_partition, require_named_shown, take_snapshot
 from kipctl.counts import counted
 from kipctl.durations import Duration
-from kipctl.errors import (
-    InterruptedRunError,
-    PartlyDoneError,
-    ThresholdError,
-    did_you_mean,
-)
-from kipctl.next_step import Command
+from kipctl.errors import InterruptedRunError
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
 from kipctl.report.printable import on_one_line
 from kipctl.report.replica_selection_tables import (
+    closest_replicas,
     flip_line,
     flips_table,
     selection_answer,
     selection_tables,
+    selectors_to_set,
     walk_answers,
     walk_tables,
 )
@@ -61,6 +50,7 @@ from kipctl.transport.request import Cluster
 
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
+    from kipctl.documents.replica_selection import ReplicaFlipsDocument
 
 COMMAND = "inspect replica-selection"
 _TIMEOUT_S = 5.0
@@ -90,7 +80,8 @@ def show(environment: Environment, of: ClusterOptions, options: SelectionOptions
             else select_one_partition(snapshot, one)
         )
         found = observe(cluster, wanted, racks)
-        _warn_of_unknown(environment, racks, found.racks)
+        for sentence in unknown_racks(racks, found.racks):
+            environment.message(sentence)
         if one is not None:
             walked = documents.walks(found)
             opening = walk_answers(walked)
@@ -100,81 +91,52 @@ def show(environment: Environment, of: ClusterOptions, options: SelectionOptions
         if options.watch:
             _watch(environment, cluster, wanted, found, options.period, of.output)
             return
-        found, summaries, not_reported = _summaries(
-            environment, cluster, wanted, racks, found, options.rate_over
-        )
-    failed = () if limit is None else below(summaries, limit)
+        if options.rate_over is None:
+            traffic = by_size(cluster, found)
+        else:
+            over = options.rate_over
+            with environment.progress(f"Measuring for {Duration(over)} how much is written."):
+                traffic = by_rate(cluster, wanted, racks, found, over)
+        readers = consumers(cluster)
+        found = traffic.found
+        of_members = _not_shown(cluster, wanted, found, readers)
+    per_second = traffic.amounts if options.rate_over is not None else {}
+    choices = (*found.choices, *of_members)
+    groups = group_traffic(readers.members, found.facts, choices, per_second, found.racks)
+    failed = () if limit is None else below(traffic.summaries, limit)
     reads = _client_reads(environment, access, found) if options.client else ()
     document = documents.document(
-        found, summaries, not_reported, reads, options.rate_over, options.price_per_gb
+        found,
+        traffic.summaries,
+        traffic.not_known,
+        reads,
+        options.rate_over,
+        options.price_per_gb,
+        groups,
+        readers.missing,
     )
     opening = (selection_answer(document),)
-    report = Report(COMMAND, document, selection_tables(document), _closing(found), opening=opening)
+    closing = (*selectors_to_set(found), *closest_replicas(found, traffic.amounts))
+    report = Report(COMMAND, document, selection_tables(document), closing, opening=opening)
     environment.report(report, of.output)
     if limit is not None and failed:
-        raise _below(failed, limit)
-    _demand_all_reported(found)
+        raise too_few_local(failed, limit, found.choices)
+    require_all_reported(found)
     if options.rate_over is not None:
-        _demand_rates(not_reported)
+        require_rates(traffic.not_known)
 
 
-def _closing(found: Observation) -> tuple[str, ...]:
-    """How a rack without a replica gets one: by more replicas, or by others where there are as
-    many as racks."""
-    without = {choice.id for choice in found.choices if choice.reason is Reason.NO_REPLICA}
-    lacking = [facts for facts in found.facts if facts.id in without]
-    if not lacking:
+def _not_shown(
+    cluster: Cluster, wanted: Snapshot, found: Observation, readers: Readers
+) -> tuple[Choice, ...]:
+    """Where members of groups read whose racks are not among those shown (`--client-rack`)."""
+    shown = {choice.rack for choice in found.choices}
+    named = {member.rack for member in readers.members} - shown
+    racks = [rack for rack in found.racks if rack in named]
+    if not racks:
         return ()
-    racks, fewest = len(found.racks), min(lacking, key=lambda facts: len(facts.replicas))
-    enough = len(fewest.replicas) >= racks
-    give = Command(
-        "reassign",
-        rack_aware=enough,
-        replication_factor=None if enough else racks,
-        topic=fewest.id.topic,
-        dry_run=True,
-    )
-    return (
-        "A replica in each rack is read by consumers that set client.rack; others read from the"
-        " leader.",
-        "Give them one: " + give,
-    )
-
-
-def _warn_of_unknown(environment: Environment, asked: Sequence[str], known: Sequence[str]) -> None:
-    for rack in asked:
-        if rack not in known:
-            environment.message(
-                f"The cluster has no rack {rack!r}; it has {', '.join(known)}."
-                f"{did_you_mean(rack, known)}"
-                " Readers that name it read from the leaders."
-            )
-
-
-def _summaries(
-    environment: Environment,
-    cluster: Cluster,
-    wanted: Snapshot,
-    racks: Sequence[str],
-    found: Observation,
-    over_s: float | None,
-) -> tuple[Observation, tuple[RackSummary, ...], dict[PartitionId, str]]:
-    """The racks' summaries, and why the bytes of some partitions in them are not known.
-
-    With a time to measure, after a second look at the end of it.
-    """
-    before = samples(cluster, found.facts, found.silent)
-    if over_s is None:
-        summaries = summarize(found.choices, before.held)
-        return found, summaries, unreported(summaries, before.missing)
-    with environment.progress(f"Measuring for {Duration(over_s)} how much is written."):
-        time.sleep(over_s)
     now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
-    found = observe(cluster, now, racks)
-    after = samples(cluster, found.facts, found.silent)
-    measured, missing = rates(before, after)
-    summaries = summarize(found.choices, after.held, measured)
-    return found, summaries, unreported(summaries, missing)
+    return observe(cluster, now, racks).choices
 
 
 def _client_reads(
@@ -212,37 +174,8 @@ def _watch(
                 environment.stdout.write(on_one_line(flip_line(flips[-1])) + "\n")
                 environment.stdout.flush()
         interrupted = ended(0)
-    document = {"flips": flips}
+    changes: ReplicaFlipsDocument = {"flips": flips}
     if not lines_at_once:
-        environment.report(Report(COMMAND, document, (flips_table(document),)), output)
+        environment.report(Report(COMMAND, changes, (flips_table(changes),)), output)
     if interrupted and for_s is not None:
         raise InterruptedRunError(f"Interrupted after {counted(len(flips), 'flip')}.")
-
-
-def _below(failed: Sequence[RackSummary], limit: float) -> ThresholdError:
-    reported = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
-    return ThresholdError(
-        f"Fewer than {limit:g} % of the partitions are read within the rack: {reported}.",
-        "See why: " + Command("inspect replica-selection --explain TOPIC:PARTITION"),
-    )
-
-
-def _demand_all_reported(found: Observation) -> None:
-    missing = {choice.id: choice for choice in found.choices if choice.reads_from is None}
-    if missing:
-        first = next(iter(missing.values()))
-        raise PartlyDoneError(
-            f"{counted(len(missing), 'partition', of=len(found.facts))} could not be asked for:"
-            f" {first.id}, {first.why}",
-            "Look: " + Command("inspect leaders"),
-        )
-
-
-def _demand_rates(unreported: Mapping[PartitionId, str]) -> None:
-    if unreported:
-        first, why = next(iter(unreported.items()))
-        raise PartlyDoneError(
-            f"How much is written to {len(unreported)} of the partitions is not known:"
-            f" {first}: {why.removesuffix('.')}.",
-            "Sums that need them are left out; the others are shown.",
-        )

@@ -1,17 +1,16 @@
 """`kipctl report`: recorded runs as one HTML page to look at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
+    BeforeOption,
     OutputOption,
     SinceOption,
     SparkOptions,
-    UntilOption,
+    argument,
     option,
     started_spark,
 )
@@ -23,6 +22,8 @@ from kipctl.report.tables import Paragraph, Report, Tone
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kipctl.documents.analysis import ReportDocument, TitledComparison
+    from kipctl.documents.pages import RunPictures
     from kipctl.pipeline.period import Period
 
 _ENOUGH_ARMS = range(2, 5)
@@ -30,16 +31,14 @@ _ENOUGH_ARMS = range(2, 5)
 
 def report(
     environment: Environment,
-    run: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
-    ],
+    run: Annotated[list[str], argument("RUN...", "Names in the run store, or folders.")],
     on: SparkOptions,
     html: Annotated[
         Path | None, option("The page. Default: report-RUN.html in this folder.", value="FILE")
     ] = None,
     svg: Annotated[str | None, option("Write each picture there too, as SVG.", value="DIR")] = None,
     since: SinceOption = None,
-    until: UntilOption = None,
+    before: BeforeOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Recorded runs as one HTML page: what happened when leaders moved, in pictures and tables.
@@ -54,7 +53,7 @@ def report(
     from kipctl.trace.stored_runs import path_of
 
     place = on.place
-    period = parse_period(since, until)
+    period = parse_period(since, before)
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)
     file = check_html(html or Path(f"report-{_file_name(run[0])}.html"))
@@ -74,7 +73,7 @@ def report_runs(
     period: "Period | None" = None,
     svg: str | None = None,
     of: Report | None = None,
-) -> dict[str, Any]:
+) -> "ReportDocument":
     """Write the page of recorded runs, by Spark at `place`, and its pictures into the folder `svg`;
     the page begins with what the experiment `of` them says. What was written, and its answer.
     Raises what Spark does."""
@@ -94,7 +93,7 @@ def _file_name(run: str) -> str:
     return kept.strip("-.") or "runs"
 
 
-def _comparisons(spark: "SparkSession", document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _comparisons(spark: "SparkSession", document: "RunPictures") -> "list[TitledComparison]":
     """The first arm against each other, where there are few, each with runs enough."""
     from kipctl.pipeline.compare import compare
     from kipctl.pipeline.inputs import open_runs
@@ -108,9 +107,9 @@ def _comparisons(spark: "SparkSession", document: Mapping[str, Any]) -> list[dic
         return []
     (first, of_first), *others = by_arm.items()
     a = open_runs(spark, of_first)
-    found = []
+    found: list[TitledComparison] = []
     for arm, paths in others:
         b = open_runs(spark, paths)
-        document = comparison_document(a, b, compare(a, b))
-        found.append({"title": f"A: {first}, B: {arm}", "gates": [], **document})
+        compared = comparison_document(a, b, compare(a, b))
+        found.append({**compared, "title": f"A: {first}, B: {arm}", "gates": []})
     return found

@@ -1,6 +1,5 @@
 """`kipctl request-log`: the brokers' request log, switched on and off while they run."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -11,13 +10,13 @@ from kipctl.cli.grouped import Commands
 from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, duration_option, option
 from kipctl.counts import broker_list
 from kipctl.durations import Duration
-from kipctl.errors import InterruptedRunError, PartlyDoneError
+from kipctl.errors import InterruptedRunError
 from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
-from kipctl.report.logger_level_tables import levels_report
+from kipctl.report.logger_level_tables import levels_report, switched_back
 
 if TYPE_CHECKING:
-    from kipctl.cluster.request_log import Ended, LoggerLevel
+    from kipctl.cluster.request_log import LoggerLevel
     from kipctl.transport.request import Cluster
 
 app = Commands()
@@ -139,46 +138,14 @@ def _at_brokers(
     of: _BrokersOptions,
 ) -> None:
     from kipctl.cluster.request_log import chosen_brokers, require_all_reported
+    from kipctl.cluster.request_log_session import forget_switched_off
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.access(of.bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         levels = act(cluster, chosen_brokers(cluster, of.broker or ()))
-        _forget(environment, cluster, levels)
+        forget_switched_off(cluster, levels, environment.variables)
     environment.report(levels_report(action, levels), of.output)
     require_all_reported(levels, action)
-
-
-def _forget(environment: Environment, cluster: "Cluster", levels: "Sequence[LoggerLevel]") -> None:
-    """Take those off the record at which it is off."""
-    from kipctl.cluster.request_log import is_on
-    from kipctl.cluster.request_log_record import record_switched_off
-
-    switched_off = [one.broker for one in levels if one.level is not None and not is_on(one.level)]
-    record_switched_off(cluster.access.ids, switched_off, environment.variables)
-
-
-def _switched_on(
-    environment: Environment,
-    cluster: "Cluster",
-    levels: dict[int, str],
-    seconds: float | None,
-    ended: "Ended",
-) -> "tuple[LoggerLevel, ...]":
-    """Switch it on, with a record of it that was written before."""
-    from kipctl.cluster.request_log import is_on, switch_on
-    from kipctl.cluster.request_log_record import record_switched_on
-
-    off = [broker for broker, level in levels.items() if not is_on(level)]
-    cluster_id = next(iter(cluster.access.ids), "")
-    record = record_switched_on(cluster_id, off, seconds, environment.variables) if off else None
-    try:
-        return switch_on(cluster, levels, ended)
-    except PartlyDoneError:  # somewhere it is still on
-        raise
-    except BaseException:
-        if record:
-            record.remove_brokers(off)
-        raise
 
 
 def _until_off(
@@ -189,10 +156,11 @@ def _until_off(
     output: OutputFormat,
 ) -> None:
     """Switch on, and say how to end it; `asked` is empty for all brokers."""
+    from kipctl.cluster.request_log_session import switch_on_recorded
     from kipctl.signals import noted_signals
 
     with noted_signals() as ended:
-        switched = _switched_on(environment, cluster, levels, None, ended)
+        switched = switch_on_recorded(cluster, levels, None, ended, environment.variables)
     environment.report(levels_report("on", switched), output)
     environment.message(
         f"It stays on at {broker_list(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms"
@@ -209,35 +177,16 @@ def _on_for(
     output: OutputFormat,
 ) -> None:
     """Switch on, wait, and switch off again, whatever happens."""
-    from kipctl.cluster.request_log import (
-        is_on,
-        require_all_restored,
-        restore_levels,
-        wait_while_on,
-    )
+    from kipctl.cluster.request_log import require_all_restored
+    from kipctl.cluster.request_log_session import on_for
     from kipctl.signals import noted_signals
 
-    with (
-        environment.progress(
-            f"Switching the request log on at {broker_list(tuple(levels))}."
-        ) as tell,
-        noted_signals() as ended,
-    ):
-        started = time.monotonic()
-        switched = _switched_on(environment, cluster, levels, seconds, ended)
-        try:
-            interrupted = wait_while_on(switched, seconds, ended, tell)
-        finally:
-            on_s = time.monotonic() - started
-            now = restore_levels(cluster, switched)
-            _forget(environment, cluster, now)
-    environment.report(levels_report("on", now, on_s), output)
-    require_all_restored(now)
-    off_again = [one.broker for one in now if not is_on(one.level)]
-    left_on = [one.broker for one in now if is_on(one.level)]
-    said = (f"The request log is off again at {broker_list(off_again)}." if off_again else "") + (
-        f" It stays on at {broker_list(left_on)}, as it was before." if left_on else ""
-    )
-    if interrupted:
-        raise InterruptedRunError(f"Interrupted after {on_s:.0f} s. {said.strip()}")
-    environment.message(said.strip())
+    title = f"Switching the request log on at {broker_list(tuple(levels))}."
+    with environment.progress(title) as tell, noted_signals() as ended:
+        was_on = on_for(cluster, levels, seconds, ended, tell, environment.variables)
+    environment.report(levels_report("on", was_on.levels, was_on.seconds), output)
+    require_all_restored(was_on.levels)
+    said = switched_back(was_on.levels)
+    if was_on.was_ended:
+        raise InterruptedRunError(f"Interrupted after {was_on.seconds:.0f} s. {said}")
+    environment.message(said)

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
-from kipctl.cli.grouped import grouped
 from kipctl.cli.guard import STOP, GuardOptions, read_guard
 from kipctl.cli.options import (
     BatchOption,
@@ -27,17 +24,17 @@ _NONE = "none"
 _ANSWER_S = 10.0
 """For each answer of a broker."""
 _FIELDS = {
-    "guard": "conditions",
-    "guard_action": "action",
-    "guard_patience": "patience_s",
-    "guard_quiet": "quiet_s",
-    "metrics_url": "urls",
-    "timeout": "timeout_s",
-    "exec_timeout": "exec_timeout_s",
-    "between": "between_s",
-    "batch": "batch",
-    "force": "force",
-    "spare": "spare",
+    "--guard": "conditions",
+    "--guard-action": "action",
+    "--guard-patience": "patience_s",
+    "--guard-quiet": "quiet_s",
+    "--metrics-url": "urls",
+    "--timeout": "timeout_s",
+    "--exec-timeout": "exec_timeout_s",
+    "--between": "between_s",
+    "--batch": "batch",
+    "--force": "force",
+    "--spare": "spare",
 }
 """The field of RollOptions, or of its guard, that each option sets."""
 
@@ -69,12 +66,11 @@ class RestarterOptions:
         return next((name for name, is_given in given.items() if is_given), "")
 
 
-@grouped
 @combined(
     exclusive=(("--dry-run", "--resume", "--abandon"),), needs={"--was-restarted": "--resume"}
 )
 def roll(
-    context: typer.Context,
+    environment: Environment,
     guard: GuardOptions,
     by: RestarterOptions,
     of: ClusterOptions,
@@ -132,7 +128,6 @@ def roll(
     active one last; those that are no brokers with --controllers only. It stops at the first doubt,
     and says where; --resume goes on, also after a kipctl that was killed.
     """
-    environment = context.ensure_object(Environment)
     if not (by.restarter or dry_run or resume or abandon):
         raise UsageError("How are brokers restarted? Give --exec, --manual or --lab.", _HELP_PAGE)
     if was_restarted not in (None, "yes", "no"):
@@ -171,17 +166,11 @@ def roll(
             how=how,
             brokers=_ids(broker or ()),
             controllers=controllers,
-            given=_given(context),
+            given=[field for option, field in _FIELDS.items() if option in environment.given],
             was_restarted=None if was_restarted is None else was_restarted == "yes",
             stdin=environment.stdin,
         )
         (rolls.resume if resume else rolls.abandon if abandon else rolls.roll)(rolling)
-
-
-def _given(context: typer.Context) -> list[str]:
-    """The fields of RollOptions, and of its guard, that stand in the command line."""
-    sources = {field: context.get_parameter_source(name) for name, field in _FIELDS.items()}
-    return [field for field, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
 def _ids(words: Sequence[str]) -> tuple[int, ...] | None:

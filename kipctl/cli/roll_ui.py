@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.journal.entry import Entry
-from kipctl.changes.journal.journal import Journal
 from kipctl.changes.ui import PlanShown
 from kipctl.cli.change_ui import TerminalUi
 from kipctl.cli.confirm import confirm_unless_lab
@@ -22,7 +20,7 @@ from kipctl.report.roll_tables import (
 )
 from kipctl.roll.context import RollContext, RollUi, roll_context
 from kipctl.roll.plan import RollPlan, describe_risk
-from kipctl.roll.record import RollOptions, RollRecord, find_roll
+from kipctl.roll.record import RollOptions, RollRecord
 from kipctl.transport.request import Cluster
 
 
@@ -67,21 +65,6 @@ class TerminalRollUi(RollUi):
 
     def abandoned(self, record: RollRecord, has_moved: bool) -> None:
         self.environment.report(abandoned_report(record, has_moved), self.output)
-
-
-def chosen_roll(
-    context: ChangeContext,
-    journal: Journal,
-    newest: RollRecord | None,
-    entry: Callable[[], Entry | None],
-) -> RollRecord | None:
-    """The roll that is meant by ENTRY; without ENTRY `newest`, if no `entry` is newer."""
-    if context.entry:
-        return find_roll(journal, context.entry)
-    if newest is None:
-        return None
-    other = entry()
-    return None if other and other.id > newest.id else newest
 
 
 def of_roll(context: ChangeContext, ui: TerminalUi) -> RollContext:

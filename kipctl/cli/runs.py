@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
@@ -14,6 +12,7 @@ from kipctl.cli.options import (
     OutputOption,
     SparkOptions,
     YesOption,
+    argument,
     option,
     started_spark,
 )
@@ -21,16 +20,15 @@ from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.html.file import check_html, write_page
-from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
+from kipctl.report.tables import Report, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.trace.stored_runs import StoredRun
+    from kipctl.documents.analysis import RemovedDocument, RemovedRun
 
 app = Commands()
 
 RunArgument = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A name in the run store (kipctl runs list), or a folder."),
+    str, argument("RUN", "A name in the run store (kipctl runs list), or a folder.")
 ]
 _SIDE_HELP = (
     "A run, or several with commas between them: names in the store (kipctl runs list), or folders."
@@ -51,37 +49,11 @@ def list_runs(environment: Environment, output: OutputOption = OutputFormat.AUTO
     The store is $KIPCTL_RUNS, else $XDG_STATE_HOME/kipctl/runs. `perf produce --record NAME`
     writes to it.
     """
-    from kipctl.report.run_tables import list_answer, list_table
+    from kipctl.report.run_tables import list_report
     from kipctl.trace.stored_runs import runs_folder, stored_runs
 
-    document = {
-        "store": str(runs_folder(environment.variables)),
-        "runs": [_listed(run) for run in stored_runs(environment.variables)],
-    }
-    opening = paragraphs(list_answer(document))
-    environment.report(Report("runs list", document, (list_table(document),), (), opening), output)
-
-
-def _listed(run: "StoredRun") -> dict[str, Any]:
-    from kipctl.trace.settings import actions_in_short, record_counts, settings
-
-    description = run.description or {}
-    made_with = settings(description)
-    records = record_counts(run.summary)
-    return {
-        "name": run.name,
-        "started": description.get("started"),
-        "command": description.get("command"),
-        "records": records.get("acknowledged", records.get("read")),
-        "records_per_second": run.summary.get("records_per_second"),
-        "acks": made_with.get("acks"),
-        "leader_discovery": description.get("leader_discovery"),
-        "actions": actions_in_short(description) if run.description else None,
-        "p999_ms": run.summary.get("latency_ms", {}).get("p999"),
-        "bytes": run.bytes,
-        "folder": str(run.folder),
-        "state": run.flaw or "whole",
-    }
+    variables = environment.variables
+    environment.report(list_report(runs_folder(variables), stored_runs(variables)), output)
 
 
 @app.command()
@@ -92,34 +64,14 @@ def show(
 
     JSON is all of its `run.json`. `kipctl analyze RUN` computes more.
     """
-    from kipctl.report.run_tables import settings_table
-    from kipctl.trace.settings import end_of, settings
+    from kipctl.report.run_tables import run_report
     from kipctl.trace.store import RUN_FILE
     from kipctl.trace.stored_runs import find_run, read_stored_run
     from kipctl.typed_json import damaged_if_unfit
 
     found = read_stored_run(find_run(run, environment.variables).folder)
-    description = dict(found.description or {})
-    document = {
-        "name": found.name,
-        "folder": str(found.folder),
-        "bytes": found.bytes,
-        "state": found.flaw or "whole",
-        **description,
-    }
-    facts = {"started": str(description.get("started", "-"))} | settings(description)
-    if kept := end_of(description):
-        facts = {"kept": f"the end of a longer run: {kept}"} | facts
-    if found.flaw:
-        facts = {"state": found.flaw} | facts
-    made_with = settings_table(found.name, str(found.folder), facts, found.bytes)
-    whole = (Paragraph(f"Run {found.name}: {found.flaw}.", tone=Tone.BAD),) if found.flaw else ()
     with damaged_if_unfit(found.folder / RUN_FILE):
-        answer, tables = _summary(found)
-        more = ("More of it: " + Command("analyze runs", run),) if answer else ()
-        every, opening = (made_with, *tables), (*whole, *answer)
-        report = Report("runs show", document, every, more, opening, fits_screen=True)
-        environment.report(report, output)
+        environment.report(run_report(found, run), output)
 
 
 @app.command()
@@ -136,6 +88,7 @@ def repair(
     """
     from kipctl.load.repair import left_undone
     from kipctl.load.repair import repair as repaired
+    from kipctl.report.run_tables import summary_of
     from kipctl.trace.stored_runs import folder_of, read_stored_run
 
     folder = folder_of(run, environment.variables)
@@ -145,35 +98,16 @@ def repair(
     environment.message(f"{found.name} was repaired. {how}")
     for sentence in left_undone(found.description or {}):
         environment.message(sentence)
-    answer, tables = _summary(found)
+    answer, tables = summary_of(found)
     report = Report("runs repair", dict(document), tables, opening=answer, fits_screen=True)
     environment.report(report, output)
-
-
-def _summary(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]]:
-    from kipctl.report.consume_tables import consume_answer, consume_tables
-    from kipctl.report.e2e_tables import e2e_answer, e2e_tables
-    from kipctl.report.perf_tables import perf_answer, perf_tables
-    from kipctl.report.tap_tables import tap_answer, tap_tables
-
-    if run.summary.keys() >= {"clients", "conditions"}:
-        return (tap_answer(run.summary),), tap_tables(run.summary)
-    # A run that failed may have a part of a summary.
-    for answer, tables, needed in (
-        (perf_answer, perf_tables, {"latency_ms", "service_ms"}),
-        (e2e_answer, e2e_tables, {"latency_ms", "acknowledged_ms", "flips"}),
-        (consume_answer, consume_tables, {"brokers", "fetches", "flips"}),
-    ):
-        if run.summary.keys() >= {"records", "redirects", "actions", *needed}:
-            return answer(run.summary), tables(run.summary)
-    return (), ()
 
 
 @app.command()
 def compare(
     environment: Environment,
-    a: Annotated[str, typer.Argument(metavar="A", help=_SIDE_HELP)],
-    b: Annotated[str, typer.Argument(metavar="B", help=_SIDE_HELP)],
+    a: Annotated[str, argument("A", _SIDE_HELP)],
+    b: Annotated[str, argument("B", _SIDE_HELP)],
     on: SparkOptions,
     fail_if: Annotated[
         list[str] | None,
@@ -200,8 +134,7 @@ def compare(
     from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.preflight import check_runs
     from kipctl.report.comparison import comparison_document
-    from kipctl.report.run_tables import compare_answer, compare_tables
-    from kipctl.trace.settings import end_of, interrupted_after
+    from kipctl.report.run_tables import compare_answer, compare_tables, run_warnings
     from kipctl.trace.stored_runs import path_of
 
     place = on.place
@@ -216,14 +149,8 @@ def compare(
     with started_spark(environment, place, paths[0] + paths[1], compiles=True) as spark:
         of_a, of_b = (open_runs(spark, side) for side in paths)
         for opened in (*of_a.runs, *of_b.runs):
-            if failed := opened.description.get("failed"):
-                environment.message(f"{opened.name} failed, and is compared as it is: {failed}")
-            elif reported := interrupted_after(opened.description):
-                environment.message(
-                    f"{opened.name} was interrupted, and is compared as it is: {reported}"
-                )
-            if kept := end_of(opened.description):
-                environment.message(f"{opened.name} is the end of a longer run: {kept}.")
+            for sentence in run_warnings(opened.name, opened.description):
+                environment.message(sentence)
         comparison = compare_traces(of_a, of_b)
         if html:
             sides = {run.path: "A" for run in of_a.runs} | {run.path: "B" for run in of_b.runs}
@@ -258,9 +185,7 @@ def _runs_of(side: str) -> Sequence[str]:
 def export(
     environment: Environment,
     run: RunArgument,
-    destination: Annotated[
-        Path, typer.Argument(metavar="DEST", help="The file or folder to make.")
-    ],
+    destination: Annotated[Path, argument("DEST", "The file or folder to make.")],
     form: Annotated[
         ExportFormat,
         option(
@@ -286,9 +211,7 @@ def export(
 @app.command()
 def remove(
     environment: Environment,
-    run: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
-    ],
+    run: Annotated[list[str], argument("RUN...", "Names in the run store, or folders.")],
     yes: YesOption = False,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -300,18 +223,20 @@ def remove(
     named = (path for text in run for path in folders_named(text, environment.variables))
     stored = (removable(str(path), environment.variables) for path in named)
     found = list({each.folder: each for each in stored}.values())
-    names = ", ".join(each.name for each in found)
-    total = size(sum(each.bytes for each in found))
+    names = ", ".join(stored_run.name for stored_run in found)
+    total = size(sum(stored_run.bytes for stored_run in found))
     environment.confirm(f"Remove {names} ({total})?", yes)
-    removed: list[dict[str, Any]] = []
-    for each in found:
+    removed: list[RemovedRun] = []
+    for stored_run in found:
         try:
-            remove_run(each)
+            remove_run(stored_run)
         except UsageError as refused:
             done = ", ".join(one["name"] for one in removed) or "nothing"
             raise PartlyDoneError(f"{refused.what} Removed before: {done}.") from refused
-        removed.append({"name": each.name, "folder": str(each.folder), "bytes": each.bytes})
-    document = {"removed": removed}
+        removed.append(
+            {"name": stored_run.name, "folder": str(stored_run.folder), "bytes": stored_run.bytes}
+        )
+    document: RemovedDocument = {"removed": removed}
     opening = paragraphs(f"Removed {names}, {total}.")
     report = Report("runs remove", document, (removed_table(document),), opening=opening)
     environment.report(report, output)

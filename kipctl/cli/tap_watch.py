@@ -2,15 +2,20 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from kipctl.cli.environment import Environment
 from kipctl.errors import UsageError
+from kipctl.load.clients.command import RunningCommand
 from kipctl.load.tap import TapPlan, conditions, described
-from kipctl.protocol.address import is_loopback
+from kipctl.load.until_met import Ending, UntilMet
+from kipctl.next_step import Command, NextStep
 from kipctl.report.live import TapScreen
-from kipctl.tap.process import RunningTap
+from kipctl.report.tap_tables import client_protocol, exposure
+from kipctl.tap.process import RunningTap, TapOutcome
 from kipctl.tap.spec import LAST_BY_NAME, TapSpec
+from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 _SHOWN_EVERY_S = 1.0
@@ -44,57 +49,29 @@ def confirm_lending(environment: Environment, spec: TapSpec, yes: bool) -> None:
         )
 
 
-def exposure(spec: TapSpec) -> str:
-    """What it means that the tap listens there, in one or two lines; "" where that is nothing."""
-    host, _ = spec.listen_address
-    if is_loopback(host) and not spec.identity:
-        return ""
-    if spec.tls.client_ca:
-        who = f"whoever has a certificate of {spec.tls.client_ca}"
-    else:
-        who = "every user of this machine" if is_loopback(host) else "whoever reaches it"
-    how = "" if spec.tls.certificate else ", unencrypted"
-    if spec.identity:
-        does = f"is {spec.identity} to the brokers{how}.\nNothing else stands behind it."
-    else:
-        does = (
-            f"reaches the cluster through this machine{how}, as if from here.\n"
-            "Only the cluster's own authentication stands behind it, if it has one."
-        )
-    return f"Listening at {host}: {who} {does}"
-
-
-def _client_protocol(spec: TapSpec) -> str:
-    """What clients of the tap are to speak, where that or what brokers speak is no plain text.
-
-    TLS ends at the tap; a login passes, so clients log in as if the tap were not there.
-    """
-    security = spec.access.security
-    transport = "SSL" if spec.tls.certificate else "PLAINTEXT"
-    protocol = f"SASL_{transport}" if security.sasl else transport
-    if protocol == security.protocol == "PLAINTEXT":
-        return ""
-    return f" with security.protocol={protocol}"
-
-
 def show_clients(
     environment: Environment,
     plan: TapPlan,
     tap: RunningTap,
     ended: Callable[[float], bool],
     seconds: float | None,
+    prints_signs: bool = False,
+    client: RunningCommand | None = None,
+    until_met: UntilMet | None = None,
 ) -> None:
-    """Show the clients until it is to end."""
+    """Show the clients until it is to end: at a signal, after so many seconds, with the `client`
+    that was started for it, or as `until_met` says; with `prints_signs` a line for each sign of a
+    finding. Raises what they raise."""
     clients_go_to = plan.spec.advertised_address(tap.bootstrap_server)
     listens = f" The tap listens at {tap.bootstrap_server}."
     environment.message(
-        f"Clients connect to {clients_go_to}{_client_protocol(plan.spec)}"
+        f"Clients connect to {clients_go_to}{client_protocol(plan.spec)}"
         f" instead of {plan.spec.access}."
         f"{listens if clients_go_to != tap.bootstrap_server else ''}"
         " Ctrl-C (or SIGTERM) ends the tap."
     )
     until = time.monotonic() + seconds if seconds else float("inf")
-    before = tap.show()
+    before, told = tap.show(), ""
     rates: deque[float] = deque(maxlen=_RATES_KEPT)
     with environment.live() as draw:
         while not ended(max(0.0, min(_SHOWN_EVERY_S, until - time.monotonic()))):
@@ -104,10 +81,43 @@ def show_clients(
                 environment.message(line)
             if new > len(now.messages):
                 environment.message(f"And {new - len(now.messages):,} more like these.")
+            if prints_signs:
+                _print_signs(environment, now, now.signs_seen - before.signs_seen)
             if draw:
                 seen = described(now, conditions(plan.spec), since=before)
                 rates.append(sum(one["requests"]["per_second"] for one in seen["clients"]))
-                draw(TapScreen(seen, tuple(rates)))
+                draw(TapScreen(seen, tuple(rates), str(until_met or "")))
             before = now
+            ending = Ending.CLIENT_ENDED if client and client.is_done_by(now_us()) else None
+            if client and ending:
+                client.outcome()
+            is_over = until_met is not None and not ending and until_met(now)
+            if until_met and not draw and told != (told := str(until_met)):
+                environment.message(told)
             if time.monotonic() >= until:
+                ending = ending or Ending.TIME
+            if until_met and ending:
+                until_met.end(ending)
+            if is_over or ending:
                 return
+    if until_met:
+        until_met.end(Ending.SIGNAL)
+
+
+def _print_signs(environment: Environment, outcome: TapOutcome, new: int) -> None:
+    """The last so many of them."""
+    kept = outcome.signs[max(0, len(outcome.signs) - new) :] if new else ()
+    for sign in kept:
+        at = datetime.fromtimestamp((outcome.wall_start_us + sign.at_us - outcome.start_us) / 1e6)
+        partition = f" {sign.topic}-{sign.partition}" if sign.topic else ""
+        broker = f" at broker {sign.broker}" if sign.broker >= 0 else ""
+        moment = at.isoformat(sep=" ", timespec="milliseconds")
+        client = sign.client_id or "-"
+        environment.message(f"{moment} {sign.finding}: {client}{partition}{broker}")
+    if new > len(kept):
+        environment.message(f"And {new - len(kept):,} more like these.")
+
+
+def explained(failed: Sequence[str]) -> NextStep:
+    """Where to read more of the first."""
+    return "What it is: " + Command("explain", failed[0])

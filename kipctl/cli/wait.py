@@ -6,11 +6,9 @@ from typing import Annotated
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import ClusterOptions, duration_option, option
-from kipctl.counts import counted
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError
 from kipctl.next_step import Command
-from kipctl.report.tables import Column, Report, Table, paragraphs
 
 TIMEOUT_S = 10.0
 """For each answer."""
@@ -41,6 +39,7 @@ def wait(
     from kipctl.changes.journal.journal import journal
     from kipctl.changes.wait_conditions import await_conditions, parse_conditions
     from kipctl.cluster.snapshot import select, take_snapshot
+    from kipctl.report.wait_tables import wait_report
 
     wanted = parse_conditions(until)
     began = time.monotonic()
@@ -58,37 +57,4 @@ def wait(
                 f"{changed_by}, is changing this cluster now, and may begin more. See how far "
                 "it is: " + Command("changes list")
             )
-    asked, answering = len(seen.compared.asked), len(seen.compared.answering)
-    environment.report(
-        Report(
-            "wait",
-            {
-                "conditions": [str(condition) for condition in wanted],
-                "seconds": seconds,
-                "partitions": len(seen.snapshot.partitions),
-                "brokers": len(seen.snapshot.brokers),
-                "answering_brokers": list(seen.compared.answering),
-                "asked_brokers": list(seen.compared.asked),
-            },
-            (
-                Table(
-                    "",
-                    ("Conditions", "Partitions", "Brokers", "Compared", Column("s", digits=1)),
-                    (
-                        (
-                            ", ".join(wanted),
-                            len(seen.snapshot.partitions),
-                            f"{answering} of {len(seen.snapshot.brokers)}" if asked else "1",
-                            asked or None,
-                            seconds,
-                        ),
-                    ),
-                ),
-            ),
-            opening=paragraphs(
-                f"All {counted(len(seen.snapshot.partitions), 'partition')} met {', '.join(wanted)}"
-                f" after {seconds:.1f} s."
-            ),
-        ),
-        of.output,
-    )
+    environment.report(wait_report(seen, wanted, seconds), of.output)

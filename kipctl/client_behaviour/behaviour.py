@@ -6,15 +6,18 @@ The tap, `analyze` of a tap's run and `analyze request-log` count episodes
 the same, and what to do about it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypedDict
 
+from kipctl.client_behaviour.doubt import TIMED, Doubt
 from kipctl.client_behaviour.episode import AT_ONCE_US, BACKOFF_US, HintFault, Outcome
-from kipctl.client_behaviour.software import HintUse, Software, known_bug, known_of
+from kipctl.client_behaviour.findings.catalogue import FINDINGS, known_bug
+from kipctl.client_behaviour.software import HintUse, Software, known_of
 from kipctl.counts import counted
+from kipctl.documents.common import ClientVerdict
 from kipctl.next_step import Command
+from kipctl.protocol.leader_hints import FIRST_FETCH_WITH_HINTS, FIRST_PRODUCE_WITH_HINTS
 
 
 class Behaviour(StrEnum):
@@ -36,16 +39,6 @@ class Behaviour(StrEnum):
     """It was refused, and what it did cannot be told."""
     NOT_MET = "not met"
     """It met no leader that had moved."""
-
-
-class Doubt(StrEnum):
-    """What keeps a wait from being told, or makes it longer than the client's own."""
-
-    BUSY = "the machine was busy"
-    CLOCKS = "brokers' clocks differ by more, or it is not known by how much"
-    NO_LOG = "the log of a broker that led is missing"
-    NAMESAKES = "several processes share this client id and host"
-    TAP = "the tap itself was late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +90,6 @@ _NO_SOFTWARE = Software()
 _LOOPS_SHARE = 10
 """A client loops if one episode in so many is a loop: none should be."""
 _LONG_S = 0.1
-_TIMED = (Doubt.BUSY, Doubt.TAP, Doubt.CLOCKS)
-"""Doubts about times; what went where is known all the same."""
 
 
 def judge(seen: Seen, software: Software = _NO_SOFTWARE) -> Verdict:
@@ -113,7 +104,7 @@ def judge(seen: Seen, software: Software = _NO_SOFTWARE) -> Verdict:
         return Verdict(Behaviour.NO_HINTS, why="the tap drops them")
     if not seen.hints:
         return Verdict(Behaviour.NO_HINTS)
-    untimed = [doubt for doubt in seen.doubts if doubt not in _TIMED]
+    untimed = [doubt for doubt in seen.doubts if doubt not in TIMED]
     if untimed:
         return Verdict(Behaviour.UNKNOWN, why=untimed[0].value)
     followed, by_metadata, sent_back, elsewhere = (
@@ -135,7 +126,7 @@ def judge(seen: Seen, software: Software = _NO_SOFTWARE) -> Verdict:
     if seen.reaction_p50_us is None or seen.reaction_p50_us < AT_ONCE_US:
         return Verdict(Behaviour.FOLLOWS)
     # From here on it took its time, unless the times are wrong.
-    if timed := [doubt for doubt in seen.doubts if doubt in _TIMED]:
+    if timed := [doubt for doubt in seen.doubts if doubt in TIMED]:
         return Verdict(Behaviour.UNKNOWN, why=timed[0].value)
     known = known_of(software)
     use = known.hints if known is not None else None
@@ -171,21 +162,7 @@ _FAULTS = {
 }
 
 
-class VerdictDocument(TypedDict):
-    """A verdict as it stands in documents of the tap and of request logs."""
-
-    behaviour: str
-    fault: str | None
-    """What is wrong with most hints that nobody could follow."""
-    why: str | None
-    """Why it cannot be told."""
-    doubts: list[str]
-    sentence: str
-    """Without its subject."""
-    advice: str | None
-
-
-def verdict_document(seen: Seen, software: Software) -> VerdictDocument:
+def verdict_document(seen: Seen, software: Software) -> ClientVerdict:
     """Judge what was seen, and say it."""
     verdict = judge(seen, software)
     return {
@@ -271,3 +248,24 @@ def advice(verdict: Verdict, software: Software) -> str:
             return "Look at what brokers send: " + Command("inspect hints --require")
         case _:
             return ""
+
+
+def expected(
+    software: Software, produce_versions: Collection[int], fetch_versions: Collection[int]
+) -> str:
+    """In a few words what a client will make of hints that met no moved leader yet, by the versions
+    that it was seen to use (the most able one counts) and by what is known of its software."""
+    if not produce_versions and not fetch_versions:
+        return "-"
+    is_sent = (
+        max(produce_versions, default=-1) >= FIRST_PRODUCE_WITH_HINTS
+        or max(fetch_versions, default=-1) >= FIRST_FETCH_WITH_HINTS
+    )
+    known = known_of(software)
+    if not is_sent or (known is not None and known.hints is HintUse.NONE):
+        return "too old for them"
+    if known is None:
+        return "not known"
+    if loops := FINDINGS["hint-hot-loop"].affected(software):
+        return f"known to loop: update to {loops.mended_in}"
+    return f"known to {known.hints.value.removesuffix('s')}"

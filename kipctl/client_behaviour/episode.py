@@ -12,7 +12,7 @@ there were no hint), or again and again (a loop). The first attempt elsewhere is
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -27,6 +27,9 @@ BACKOFF_US = 50_000
 attempt so long after the last refusal was sent because of it."""
 PAUSE_US = 20_000
 """Refusals that follow each other sooner are in a row."""
+REFRESH_US = 2_000_000
+"""A client that asks for Metadata because of a refusal has done so by then; or half as long before,
+for another partition."""
 LOOP_REFUSALS = 10
 LOOP_US = 100_000
 """So many refusals in a row, without a pause and for so long, are a loop without a backoff: what is
@@ -100,6 +103,19 @@ class Episode:
     """From the first refusal to the first attempt that went to a broker that led the partition
     then."""
     is_loop: bool = False
+    is_fenced: bool = False
+    """A refusal was FENCED_LEADER_EPOCH."""
+    is_undone: bool = False
+    """It began at a leader of before, after the client had been at the newer one that a hint named,
+    and Metadata then had shown the older one."""
+    is_refreshed: bool | None = None
+    """Whether the client asked for Metadata around then (`REFRESH_US`); None if it is not known."""
+    strayed: HintFault | None = None
+    """It went where a hint says that was no news (OLDER, SAME_EPOCH), and neither Metadata nor a
+    usable hint did."""
+    not_ready: int = 0
+    """Refusals by the broker that the hint named, each after a pause."""
+    _strays: dict[int, HintFault] = field(default_factory=dict)
     _in_a_row: int = 1
     _row_began_us: int = 0
     _is_decided: bool = False
@@ -123,9 +139,11 @@ class Episode:
         or after a backoff of its own, as where it is seen which batch is which."""
         self.refusals += 1
         pause_us = now_us - self.last_us
+        if self._is_hinted(broker) and pause_us >= PAUSE_US:
+            self.not_ready += 1
         if has_paused:
             pass
-        elif pause_us < PAUSE_US:
+        elif self._in_a_row and pause_us < PAUSE_US:
             self._in_a_row += 1
             is_long = now_us - self._row_began_us >= LOOP_US
             self.is_loop = self.is_loop or (self._in_a_row >= LOOP_REFUSALS and is_long)
@@ -169,8 +187,10 @@ class Episode:
             return
         if is_elsewhere:
             self._is_decided = True
+            if not is_named and not self._is_hinted(broker):
+                self.strayed = self._strays.get(broker)
             if self.hint is not None:
-                if broker != self.hint.leader:
+                if not self._is_hinted(broker):
                     self.outcome = Outcome.ELSEWHERE
                 else:
                     self.outcome = Outcome.BY_METADATA if is_named else Outcome.FOLLOWED
@@ -178,15 +198,17 @@ class Episode:
             self._is_decided = True
             self.outcome = Outcome.SENT_BACK
 
+    def _is_hinted(self, broker: int) -> bool:
+        return self.hint is not None and broker == self.hint.leader
+
     def _follows(self, broker: int, is_named: bool) -> bool:
-        is_hinted = self.hint is not None and broker == self.hint.leader and not is_named
-        return is_hinted and self.reaction_us is not None and self.reaction_us < BACKOFF_US
+        is_quick = self.reaction_us is not None and self.reaction_us < BACKOFF_US
+        return is_quick and self._is_hinted(broker) and not is_named
 
     def _is_disowned_by(self, broker: int, hint: Hint | None) -> bool:
         """Asked again after a backoff, or in a loop, the leader that the hint named refuses and
         names itself: what the hint said was of no use, wherever the client went."""
-        is_its_own = self.hint is not None and broker == self.hint.leader
-        return is_its_own and hint is not None and hint.fault is HintFault.REFUSER
+        return self._is_hinted(broker) and hint is not None and hint.fault is HintFault.REFUSER
 
     def _add_fault(self, fault: HintFault) -> None:
         self.faults = tuple(dict.fromkeys((*self.faults, fault)))
@@ -201,6 +223,8 @@ class Episode:
             return
         if hint.fault is not None:
             self._add_fault(hint.fault)
+            if hint.fault in (HintFault.OLDER, HintFault.SAME_EPOCH):
+                self._strays[hint.leader] = hint.fault
         elif self.hint is None or hint.epoch > self.hint.epoch:
             self.hint = hint
             self.outcome = Outcome.UNSEEN

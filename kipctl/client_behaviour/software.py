@@ -1,11 +1,8 @@
 """What is known of software's versions: facts with their source. What was seen comes first."""
 
 import re
-from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
-
-from kipctl.protocol.leader_hints import FIRST_FETCH_WITH_HINTS, FIRST_PRODUCE_WITH_HINTS
 
 Version = tuple[int, ...]
 LIBRDKAFKA = "librdkafka"
@@ -43,58 +40,16 @@ class Known(NamedTuple):
     until: Version | None
     hints: HintUse
     source: str
-    bug: str = ""
-    """What it does wrong when leaders move; "" if nothing is known."""
-    mended: str = ""
-    """The first version without any of that, if it is not `until`."""
-
-    @property
-    def mended_in(self) -> str:
-        """The first version without the bug, or after these; "" if there is none."""
-        return self.mended or ".".join(map(str, self.until or ()))
 
 
 KNOWN = (
     Known("apache-kafka-java", (0,), (3, 7), HintUse.NONE, "KAFKA-15868"),
     Known("apache-kafka-java", (3, 7), None, HintUse.FOLLOWS, "KAFKA-15868"),
     Known("kgo", (0,), (1, 17), HintUse.NONE, "franz-go's changelog"),
-    Known(
-        "kgo",
-        (1, 17),
-        (1, 21),
-        HintUse.FOLLOWS,
-        "twmb/franz-go#1412, twmb/franz-go@af5abf66",
-        "asks again without a backoff when a hint is no news, and closes its connections to other"
-        " brokers when it gets one",
-        "1.21.7",
-    ),
-    Known(
-        "kgo",
-        (1, 21),
-        (1, 21, 7),
-        HintUse.FOLLOWS,
-        "twmb/franz-go#1412",
-        "asks again without a backoff when a hint is no news",
-    ),
-    Known("kgo", (1, 21, 7), None, HintUse.FOLLOWS, "twmb/franz-go#1412"),
-    Known(
-        LIBRDKAFKA,
-        (2, 1),
-        (2, 4),
-        HintUse.NONE,
-        "confluentinc/librdkafka#4577",
-        "asks for Metadata again and again for what it was just told",
-    ),
+    Known("kgo", (1, 17), None, HintUse.FOLLOWS, "twmb/franz-go#1412"),
     Known(LIBRDKAFKA, (0,), (2, 5), HintUse.NONE, "librdkafka's changelog"),
     Known(LIBRDKAFKA, (2, 5), None, HintUse.WAITS, "librdkafka's changelog, docs/request-log.md"),
-    Known(
-        "sarama",
-        (0,),
-        None,
-        HintUse.IGNORES,
-        "IBM/sarama#3637",
-        "does not read the hints that it asks for",
-    ),
+    Known("sarama", (0,), None, HintUse.IGNORES, "IBM/sarama#3637"),
 )
 
 
@@ -104,15 +59,20 @@ def version_numbers(version: str) -> Version:
     return tuple(int(number) for number in found[1].split(".")) if found else ()
 
 
-def known_of(software: Software) -> Known | None:
-    """What is known of a software; None of others.
+def name_and_numbers(software: Software) -> tuple[str, Version]:
+    """What a software is, or is built on, and the numbers of its version.
 
     librdkafka, and what is built on it, has that in its version: `2.16.1-rdkafka-2.16.0`.
     """
     name, version = software
     if built_on := _RDKAFKA.search(version):
         name, version = LIBRDKAFKA, built_on[1]
-    numbers = version_numbers(version)
+    return name, version_numbers(version)
+
+
+def known_of(software: Software) -> Known | None:
+    """What it makes of hints, as far as that is known; None of others."""
+    name, numbers = name_and_numbers(software)
     return next(
         (
             known
@@ -123,33 +83,3 @@ def known_of(software: Software) -> Known | None:
         ),
         None,
     )
-
-
-def known_bug(software: Software) -> str:
-    """What is known to be wrong with it when leaders move, as a sentence; "" if nothing is."""
-    known = known_of(software)
-    if known is None or not known.bug:
-        return ""
-    mended = f"mended in {known.mended_in}" if known.mended_in else "not mended in any version yet"
-    return f"Known of {software}: {known.bug} ({known.source}; {mended})."
-
-
-def expected(
-    software: Software, produce_versions: Collection[int], fetch_versions: Collection[int]
-) -> str:
-    """In a few words what a client will make of hints that met no moved leader yet, by the versions
-    that it was seen to use (the most able one counts) and by what is known of its software."""
-    if not produce_versions and not fetch_versions:
-        return "-"
-    is_sent = (
-        max(produce_versions, default=-1) >= FIRST_PRODUCE_WITH_HINTS
-        or max(fetch_versions, default=-1) >= FIRST_FETCH_WITH_HINTS
-    )
-    known = known_of(software)
-    if not is_sent or (known is not None and known.hints is HintUse.NONE):
-        return "too old for them"
-    if known is None:
-        return "not known"
-    if known.bug and known.hints is HintUse.FOLLOWS:
-        return f"known to loop: update to {known.mended_in}"
-    return f"known to {known.hints.value.removesuffix('s')}"

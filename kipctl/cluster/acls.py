@@ -38,7 +38,7 @@ _MOVES_LEADERS = (Right("Describe", CLUSTER), Right("Alter", CLUSTER))
 
 def _on_own_topics(prefix: str, *operations: str) -> tuple[Right, ...]:
     """On topics that kipctl makes, whose names begin with this, and removes again."""
-    return tuple(Right(one, TOPIC, prefix) for one in ("Create", *operations, "Delete"))
+    return tuple(Right(operation, TOPIC, prefix) for operation in ("Create", *operations, "Delete"))
 
 
 NEEDED: dict[str, tuple[Right, ...]] = {

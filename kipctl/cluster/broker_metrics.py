@@ -222,7 +222,7 @@ def _count(sample: Sample) -> int:
 
 def broker_in(samples: Iterable[Sample]) -> int | None:
     """Which broker they say that they are of; None where they do not."""
-    ids = (one.labels.get("id", "") for one in samples if one.name.lower() in APP_INFO)
+    ids = (sample.labels.get("id", "") for sample in samples if sample.name.lower() in APP_INFO)
     return next((int(id) for id in ids if re.fullmatch("[0-9]{1,10}", id)), None)
 
 

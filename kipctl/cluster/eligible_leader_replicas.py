@@ -54,9 +54,9 @@ def _reported(
     topic: str, partitions: Collection[DescribeTopicPartitionsResponsePartition]
 ) -> Mapping[PartitionId, EligibleReplicas]:
     return {
-        PartitionId(topic, one.partition_index): EligibleReplicas(
-            one.eligible_leader_replicas or (), one.last_known_elr or ()
+        PartitionId(topic, partition.partition_index): EligibleReplicas(
+            partition.eligible_leader_replicas or (), partition.last_known_elr or ()
         )
-        for one in partitions
-        if one.eligible_leader_replicas or one.last_known_elr
+        for partition in partitions
+        if partition.eligible_leader_replicas or partition.last_known_elr
     }

@@ -1,15 +1,21 @@
 """DescribeLogDirs: how large the logs of partitions are, as a broker reports them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kipctl.cluster.snapshot import PartitionId, by_topic
+from kipctl.counts import broker_list
+from kipctl.errors import KipctlError
 from kipctl.protocol.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from kipctl.protocol.error_codes import error_name
+from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.transport.each_broker import ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
+
+_DEADLINE_S = 30.0
 
 
 def sizes_request(partitions: Iterable[PartitionId]) -> DescribeLogDirsRequest:
@@ -43,27 +49,77 @@ def broker_dirs(answer: DescribeLogDirsResponse) -> BrokerDirs:
     found: dict[PartitionId, Located] = {}
     for result in answer.results:
         for topic in result.topics:
-            for one in topic.partitions:
-                partition = PartitionId(topic.name, one.partition_index)
+            for replica in topic.partitions:
+                partition = PartitionId(topic.name, replica.partition_index)
                 located, where = found.get(partition, Located()), result.log_dir
                 found[partition] = (
-                    replace(located, future=where, copied=one.partition_size)
-                    if one.is_future_key
-                    else replace(located, directory=where, size=one.partition_size)
+                    replace(located, future=where, copied=replica.partition_size)
+                    if replica.is_future_key
+                    else replace(located, directory=where, size=replica.partition_size)
                 )
-    usable = {one.log_dir: one.usable_bytes for one in answer.results if not one.error_code}
+    usable = {
+        directory.log_dir: directory.usable_bytes
+        for directory in answer.results
+        if not directory.error_code
+    }
     return BrokerDirs(usable, found)
+
+
+def refusal_code(answer: DescribeLogDirsResponse) -> int:
+    """Kafka's code of why a broker does not tell of its directories; NONE where it does.
+
+    A client that may not see logs gets an error for the whole answer since version 3, and no
+    directory before (Kafka's `KafkaApis.handleDescribeLogDirsRequest`).
+    """
+    if answer.error_code or answer.results:
+        return answer.error_code
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCopies:
+    """What brokers are copying from one of their directories to another; `silent` are those that do
+    not tell, each with why."""
+
+    replicas: Mapping[int, Mapping[PartitionId, Located]]
+    silent: Mapping[int, str]
+
+    def not_known(self) -> Iterator[str]:
+        """Which brokers do not tell, in a sentence; nothing where all do."""
+        if not self.silent:
+            return
+        verb, whose = ("copies", "its") if len(self.silent) == 1 else ("copy", "their")
+        why = next(iter(self.silent.values()))
+        named = broker_list(self.silent)
+        yield f"Whether {named} {verb} between {whose} disks is not known: {why.rstrip('.')}."
+
+
+def between_disks(
+    cluster: Cluster, brokers: Iterable[int], deadline_s: float = _DEADLINE_S
+) -> DiskCopies:
+    """What these brokers are copying from one of their directories to another; all of them are
+    asked at once, with one deadline."""
+
+    def ask(broker: int, connection: BrokerConnection) -> DescribeLogDirsResponse:
+        return connection.request(DescribeLogDirsRequest(topics=None))
+
+    replicas, silent = dict[int, Mapping[PartitionId, Located]](), dict[int, str]()
+    for broker, answer in ask_each(cluster, sorted(brokers), ask, deadline_s).items():
+        if isinstance(answer, KipctlError):
+            silent[broker] = answer.what
+        elif code := refusal_code(answer):
+            silent[broker] = error_text(code)
+        else:
+            found = broker_dirs(answer).replicas.items()
+            replicas[broker] = {p: at for p, at in found if at.future}
+    return DiskCopies(replicas, silent)
 
 
 def reported_sizes(
     broker: int, answer: DescribeLogDirsResponse
 ) -> tuple[dict[PartitionId, int], str]:
-    """The bytes of each log that a broker reports, and why others may be missing.
-
-    A client that may not see logs gets an error for the whole answer since version 3, and no
-    directory before (Kafka's `KafkaApis.handleDescribeLogDirsRequest`); a directory that failed
-    has an error and no logs.
-    """
+    """The bytes of each log that a broker reports, and why others may be missing: a directory that
+    failed has an error and no logs."""
     sizes = {
         PartitionId(topic.name, partition.partition_index): partition.partition_size
         for result in answer.results

@@ -46,6 +46,16 @@ def reported_offsets(answer: ListOffsetsResponse) -> dict[PartitionId, int]:
     }
 
 
+def refused_offsets(answer: ListOffsetsResponse) -> dict[PartitionId, int]:
+    """Kafka's codes of why the broker told no offset of the others."""
+    return {
+        PartitionId(topic.name, partition.partition_index): partition.error_code
+        for topic in answer.topics
+        for partition in topic.partitions
+        if partition.error_code
+    }
+
+
 def reported_epochs(answer: ListOffsetsResponse) -> dict[PartitionId, int]:
     """The leader epochs of the records found, of the partitions where there is one."""
     return {

@@ -97,8 +97,8 @@ def views_of(before: Snapshot, wanted: Iterable[PartitionId]) -> dict[PartitionI
     """How the snapshot shows these partitions; those that it has not are gone."""
     known = before.by_id
     return {
-        one: View(known[one].leader_epoch, known[one].leader) if one in known else DELETED
-        for one in wanted
+        id: View(known[id].leader_epoch, known[id].leader) if id in known else DELETED
+        for id in wanted
     }
 
 
@@ -169,7 +169,7 @@ class LeaderWatch:
         self, brokers: Sequence[Broker], views: Mapping[PartitionId, View], access: Access
     ) -> None:
         """`views` are those of before, of the partitions to watch."""
-        self._request = metadata_request(sorted({one.topic for one in views}))
+        self._request = metadata_request(sorted({id.topic for id in views}))
         self._views = views
         self._access = access
         self._began_us = now_us()
@@ -219,7 +219,7 @@ class LeaderWatch:
                 news.append(Availability(broker, answers=True))
             is_first = False
             metadata = read_metadata(version, frame)
-            news += (ViewChange(broker, *one, time_us) for one in shown.news(metadata))
+            news += (ViewChange(broker, *new, time_us) for new in shown.news(metadata))
             if news:
                 self._queue.put(news)
             waited_s, took_s = (time_us - self._began_us) / 1e6, (time_us - asked_us) / 1e6
@@ -245,7 +245,7 @@ class Convergence:
         self._before = before
         self._expected = dict(expected)
         self._brokers = tuple(brokers)
-        self._views = {one: dict.fromkeys(self._brokers, before[one]) for one in expected}
+        self._views = {id: dict.fromkeys(self._brokers, before[id]) for id in expected}
         self._newest = dict(before)
         self._never_answered = set(self._brokers)
         self._silent: set[int] = set()
@@ -253,10 +253,10 @@ class Convergence:
 
     def leave_out(self, partitions: Iterable[PartitionId]) -> None:
         """Expect nothing more of these partitions."""
-        for one in partitions:
-            self._expected.pop(one, None)
+        for partition in partitions:
+            self._expected.pop(partition, None)
             for behind in self._behind.values():
-                behind.discard(one)
+                behind.discard(partition)
 
     def apply(self, news: ViewChange | Availability) -> ClusterEvent | None:
         """Note it; the event to tell of when it is a leader newer than before."""
@@ -292,11 +292,11 @@ class Convergence:
         else:
             self._silent.add(broker)
         if was_silent == answers:  # what it shows counts again, or no more, for all others too
-            for one in self._expected:
-                self._reevaluate(one, self._brokers)
+            for id in self._expected:
+                self._reevaluate(id, self._brokers)
         elif is_first and answers:
-            for one in self._expected:
-                self._reevaluate(one, (broker,))
+            for id in self._expected:
+                self._reevaluate(id, (broker,))
 
     def _reevaluate(self, one: PartitionId, brokers: Iterable[int]) -> None:
         """Whether these brokers know; all of them, if there is newer to be known."""
@@ -336,13 +336,13 @@ class Convergence:
 
     def gone(self) -> tuple[PartitionId, ...]:
         """The expected partitions that no broker knows any more."""
-        return tuple(one for one in self._expected if self._newest[one] == DELETED)
+        return tuple(id for id in self._expected if self._newest[id] == DELETED)
 
     def missing(self) -> Mapping[PartitionId, tuple[int, ...]]:
         """The expected partitions whose leader some brokers do not show yet, with those brokers."""
         answering = self._answering
         behind = {
-            one: tuple(broker for broker in answering if one in self._behind[broker])
-            for one in self._expected
+            id: tuple(broker for broker in answering if id in self._behind[broker])
+            for id in self._expected
         }
         return {one: brokers for one, brokers in behind.items() if brokers or not answering}

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from kipctl.at_once import chunks
 from kipctl.cluster.acls import may_be_shown_less
-from kipctl.cluster.log_offsets import offsets_request, reported_offsets
+from kipctl.cluster.log_offsets import offsets_request, refused_offsets, reported_offsets
 from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, by_topic, from_metadata
-from kipctl.errors import KipctlError, RefusedError
+from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import error_text
+from kipctl.protocol.error_codes import ErrorCode, error_text
 from kipctl.protocol.list_offsets import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP, READ_COMMITTED
 from kipctl.protocol.transactions import (
     DescribeProducersRequest,
@@ -125,7 +125,7 @@ class OpenTransactions:
 
     @property
     def hanging(self) -> tuple[OpenTransaction, ...]:
-        return tuple(one for one in self.found if one.is_hanging)
+        return tuple(transaction for transaction in self.found if transaction.is_hanging)
 
 
 def open_transactions(open_ones: Open, known: Coordinators) -> tuple[OpenTransaction, ...]:
@@ -149,12 +149,12 @@ def without_record(
     partitions: Collection[PartitionId], found: Iterable[OpenTransaction], known: Coordinators
 ) -> tuple[OpenTransaction, ...]:
     """Transactions under way on the partitions, but for those `found` in the logs asked."""
-    there = {(one.id, one.producer_id) for one in found}
+    there = {(transaction.id, transaction.producer_id) for transaction in found}
     return tuple(
-        OpenTransaction(id, one.producer_id, coordinated=one, ending=Ending.COMES)
-        for one in known.transactions.values()
-        for id in sorted(one.partitions.intersection(partitions))
-        if (id, one.producer_id) not in there
+        OpenTransaction(id, transaction.producer_id, coordinated=transaction, ending=Ending.COMES)
+        for transaction in known.transactions.values()
+        for id in sorted(transaction.partitions.intersection(partitions))
+        if (id, transaction.producer_id) not in there
     )
 
 
@@ -165,7 +165,11 @@ def still_open(before: Open, now: Open) -> Open:
         return producer.producer_id, producer.current_txn_start_offset
 
     return {
-        id: tuple(one for one in producers if key(one) in set(map(key, now.get(id, ()))))
+        id: tuple(
+            producer_state
+            for producer_state in producers
+            if key(producer_state) in set(map(key, now.get(id, ())))
+        )
         for id, producers in before.items()
     }
 
@@ -180,13 +184,13 @@ def look(cluster: Cluster, logs: Mapping[int, Sequence[PartitionId]]) -> OpenTra
     producers = {one.producer_id for each in begun.values() for one in each}
     known = ask_coordinators(cluster, producers)
     found = open_transactions(begun, known)
-    if suspected := {one.id for one in found if one.is_hanging}:
+    if suspected := {transaction.id for transaction in found if transaction.is_hanging}:
         again = {broker: suspected.intersection(ids) for broker, ids in logs.items()}
         now, more = ask_open(cluster, {broker: sorted(ids) for broker, ids in again.items() if ids})
         doubtful = {id: producers for id, producers in begun.items() if id in suspected}
         found = open_transactions({**begun, **still_open(doubtful, now)}, known)
         unknown += more
-    if any(one.ending is Ending.NOT_KNOWN for one in found):
+    if any(transaction.ending is Ending.NOT_KNOWN for transaction in found):
         unknown += (known.incomplete,)
     return OpenTransactions(found, tuple(dict.fromkeys(unknown)))
 
@@ -221,7 +225,9 @@ def ask_open(
                 api = ApiKey.DESCRIBE_PRODUCERS
                 unknown.append(refusal(what, code, api, cluster.access, topic).what)
             elif begun := tuple(
-                one for one in partition.active_producers if one.current_txn_start_offset >= 0
+                producer
+                for producer in partition.active_producers
+                if producer.current_txn_start_offset >= 0
             ):
                 found[id] = begun
     return found, tuple(unknown)
@@ -245,7 +251,7 @@ def ask_coordinators(
         if listed.error_code:
             why = error_text(listed.error_code)
             raise RefusedError(f"The transactions that broker {broker} coordinates: {why}.")
-        ids = [one.transactional_id for one in listed.transaction_states]
+        ids = [state.transactional_id for state in listed.transaction_states]
         return [
             described
             for some in chunks(ids, _AT_ONCE)
@@ -261,7 +267,7 @@ def ask_coordinators(
         if isinstance(answer, KipctlError):
             incomplete = incomplete or answer.what
         else:
-            found |= {one.producer_id: _coordinated(one) for one in answer}
+            found |= {description.producer_id: _coordinated(description) for description in answer}
     # Asked for all in some states nobody knows how many there are.
     if not incomplete and (states or not found.keys() >= set(producers)):
         incomplete = _why_some_may_be_missing(cluster)
@@ -289,6 +295,8 @@ def _why_some_may_be_missing(cluster: Cluster) -> str:
     """
     try:
         states = from_metadata(cluster.metadata([_STATES]))
+    except UsageError:
+        return ""  # there is none: nobody has ever written in a transaction
     except KipctlError as failed:
         return failed.what
     if states.leaderless:
@@ -299,60 +307,77 @@ def _why_some_may_be_missing(cluster: Cluster) -> str:
     return ""
 
 
-def ask_stable_offsets(
-    cluster: Cluster, led: Mapping[int, Sequence[PartitionId]]
-) -> dict[PartitionId, tuple[int, int]]:
-    """Last stable offset and high watermark of partitions, by leader; of those that are told."""
+@dataclass(frozen=True, slots=True)
+class StableOffsets:
+    """Last stable offset and high watermark of partitions, and those of which the high watermark
+    `stands` below where their leader began to lead (OFFSET_NOT_AVAILABLE): nobody reads beyond it.
+    """
 
-    def ask(broker: int, connection: BrokerConnection) -> dict[PartitionId, tuple[int, int]]:
-        found: dict[PartitionId, tuple[int, int]] = {}
+    told: Mapping[PartitionId, tuple[int, int]]
+    stands: frozenset[PartitionId]
+
+
+def ask_stable_offsets(cluster: Cluster, led: Mapping[int, Sequence[PartitionId]]) -> StableOffsets:
+    """Of partitions, by leader; of those that are told."""
+
+    def ask(broker: int, connection: BrokerConnection) -> StableOffsets:
+        told: dict[PartitionId, tuple[int, int]] = {}
+        codes: dict[PartitionId, int] = {}
         for some in chunks(led[broker], _AT_ONCE):
-            stable, ends = (
-                reported_offsets(connection.request(offsets_request(some, LATEST_TIMESTAMP, *of)))
+            answers = [
+                connection.request(offsets_request(some, LATEST_TIMESTAMP, *of))
                 for of in ((CONSUMER_REPLICA_ID, READ_COMMITTED), (CONSUMER_REPLICA_ID,))
-            )
-            found |= {id: (stable[id], ends[id]) for id in stable.keys() & ends.keys()}
-        return found
+            ]
+            stable, ends = map(reported_offsets, answers)
+            told |= {id: (stable[id], ends[id]) for id in stable.keys() & ends.keys()}
+            codes |= refused_offsets(answers[1])
+        stands = (id for id, code in codes.items() if code == ErrorCode.OFFSET_NOT_AVAILABLE)
+        return StableOffsets(told, frozenset(stands))
 
-    answers = ask_each(cluster, led, ask, _DEADLINE_S).values()
-    return {
-        id: offsets
-        for answer in answers
+    answers = [
+        answer
+        for answer in ask_each(cluster, led, ask, _DEADLINE_S).values()
         if not isinstance(answer, KipctlError)
-        for id, offsets in answer.items()
-    }
+    ]
+    return StableOffsets(
+        {id: offsets for answer in answers for id, offsets in answer.told.items()},
+        frozenset[PartitionId]().union(*(answer.stands for answer in answers)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
     """Partitions whose last stable offset is behind the high watermark, with both, and by whom.
 
-    `not_told` are those whose leaders did not tell either.
+    `not_told` are those whose leaders did not tell either, and of these `stands` are those of
+    `StableOffsets`.
     """
 
     offsets: Mapping[PartitionId, tuple[int, int]] = field(default_factory=dict)
     transactions: OpenTransactions = field(default_factory=OpenTransactions)
     not_told: frozenset[PartitionId] = frozenset()
+    stands: frozenset[PartitionId] = frozenset()
 
 
 def held_up(cluster: Cluster, partitions: Iterable[Partition]) -> HeldUp:
     """What holds up readers with read_committed on these partitions.
 
     Each leader gets two ListOffsets a thousand partitions, which it answers from memory. Only of
-    partitions that are behind, the first `MOST_HELD_UP` of them, are producers asked for, and of
-    those their transactions: where no transaction is open nothing more is asked.
+    partitions that are behind, or whose high watermark stands, the first `MOST_HELD_UP` of them,
+    are producers asked for, and of those their transactions: where no transaction is open nothing
+    more is asked.
     """
     led: dict[int, list[PartitionId]] = {}
     for partition in partitions:
         if partition.leader != NO_LEADER:
             led.setdefault(partition.leader, []).append(partition.id)
     offsets = ask_stable_offsets(cluster, led)
-    behind = {id: ends for id, ends in offsets.items() if ends[0] < ends[1]}
-    some = frozenset(sorted(behind)[:MOST_HELD_UP])
+    behind = {id: ends for id, ends in offsets.told.items() if ends[0] < ends[1]}
+    some = frozenset(sorted({*behind, *offsets.stands})[:MOST_HELD_UP])
     logs = {leader: [id for id in ids if id in some] for leader, ids in led.items()}
     found = look(cluster, {leader: ids for leader, ids in logs.items() if ids})
     every = frozenset(id for ids in led.values() for id in ids)
-    return HeldUp(behind, found, every - offsets.keys())
+    return HeldUp(behind, found, every - offsets.told.keys(), offsets.stands)
 
 
 def abort_command(bootstrap_servers: str, one: OpenTransaction, *, is_secured: bool) -> str:

@@ -100,7 +100,9 @@ def adding_replicas(cluster: Cluster) -> dict[PartitionId, tuple[int, ...]]:
     Raises UnreachableError.
     """
     try:
-        return {one.id: one.adding for one in list_reassignments(cluster)}
+        return {
+            reassignment.id: reassignment.adding for reassignment in list_reassignments(cluster)
+        }
     except RefusedError:
         return {}
 
@@ -109,6 +111,10 @@ def topics_and_brokers(busy: Iterable[Reassignment]) -> tuple[frozenset[str], fr
     """The topics and the brokers that these reassignments copy to or from."""
     busy = tuple(busy)
     return (
-        frozenset(one.id.topic for one in busy),
-        frozenset(broker for one in busy for broker in (*one.replicas, *one.adding)),
+        frozenset(reassignment.id.topic for reassignment in busy),
+        frozenset(
+            broker
+            for reassignment in busy
+            for broker in (*reassignment.replicas, *reassignment.adding)
+        ),
     )

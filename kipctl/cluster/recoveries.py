@@ -28,12 +28,12 @@ def catching_up(
     """
     found: dict[int, list[PartitionId]] = defaultdict(list)
     live = frozenset(snapshot.broker_ids)
-    for one in snapshot.partitions:
-        if one.leader == NO_LEADER or len(one.isr) == len(one.replicas):
+    for partition in snapshot.partitions:
+        if partition.leader == NO_LEADER or len(partition.isr) == len(partition.replicas):
             continue
-        left_out = {*one.isr, *one.offline, *adding.get(one.id, ())}
-        for broker in live & {*one.replicas} - left_out:
-            found[broker].append(one.id)
+        left_out = {*partition.isr, *partition.offline, *adding.get(partition.id, ())}
+        for broker in live & {*partition.replicas} - left_out:
+            found[broker].append(partition.id)
     return {broker: tuple(ids) for broker, ids in sorted(found.items())}
 
 
@@ -44,12 +44,12 @@ def ask_bytes_to_go(
 
     Brokers that do not report are left out; a leader that does not counts as one with nothing more.
     """
-    leaders = {one.id: one.leader for one in snapshot.partitions}
+    leaders = {partition.id: partition.leader for partition in snapshot.partitions}
     wanted: dict[int, set[PartitionId]] = defaultdict(set)
     for broker, partitions in behind.items():
-        for one in partitions:
-            wanted[broker].add(one)
-            wanted[leaders[one]].add(one)
+        for partition in partitions:
+            wanted[broker].add(partition)
+            wanted[leaders[partition]].add(partition)
 
     def ask(broker: int, connection: BrokerConnection) -> DescribeLogDirsResponse:
         return connection.request(sizes_request(wanted[broker]))
@@ -61,8 +61,11 @@ def ask_bytes_to_go(
     }
     return {
         broker: sum(
-            max(0, held.get(leaders[one], {}).get(one, 0) - held[broker].get(one, 0))
-            for one in partitions
+            max(
+                0,
+                held.get(leaders[partition], {}).get(partition, 0) - held[broker].get(partition, 0),
+            )
+            for partition in partitions
         )
         for broker, partitions in behind.items()
         if broker in held

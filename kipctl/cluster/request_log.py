@@ -139,10 +139,10 @@ def read_levels(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, 
 def levels_of(cluster: Cluster, brokers: Iterable[int]) -> dict[int, str]:
     """Each broker's level. Raises the error of the first that did not report."""
     levels = {}
-    for one in read_levels(cluster, brokers):
-        if one.error:
-            raise one.error
-        levels[one.broker] = one.level or ""
+    for level in read_levels(cluster, brokers):
+        if level.error:
+            raise level.error
+        levels[level.broker] = level.level or ""
     return levels
 
 
@@ -205,7 +205,7 @@ def wait_while_on(
     switched: Sequence[LoggerLevel], seconds: float, ended: Ended, tell: Progress
 ) -> bool:
     """Wait while the request log is on; tell ten times how long still. True when it was ended."""
-    where = broker_list([one.broker for one in switched])
+    where = broker_list([level.broker for level in switched])
     deadline = time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0:
         tell(f"The request log is on at {where}, for {left_s:.0f} s")
@@ -219,7 +219,7 @@ def restore_levels(cluster: Cluster, switched: Iterable[LoggerLevel]) -> tuple[L
 
     One that was on before stays on. One that does not answer is asked once more.
     """
-    now = {one.broker: one for one in switched}
+    now = {level.broker: level for level in switched}
 
     def back(broker: int, connection: BrokerConnection) -> LoggerLevel:
         before = now[broker].before
@@ -231,8 +231,8 @@ def restore_levels(cluster: Cluster, switched: Iterable[LoggerLevel]) -> tuple[L
     for _ in range(2):
         if not left:
             break
-        for one in _each(cluster, left, back):
-            now[one.broker] = replace(one, before=now[one.broker].before)
+        for level in _each(cluster, left, back):
+            now[level.broker] = replace(level, before=now[level.broker].before)
         left = [broker for broker in left if _may_be_elsewhere(now[broker].error)]
         if left:
             with suppress(KipctlError):
@@ -247,10 +247,10 @@ def _may_be_elsewhere(error: KipctlError | None) -> bool:
 
 def require_all_restored(switched_back: Iterable[LoggerLevel]) -> None:
     """Raise PartlyDoneError, which names the brokers, when one could not be switched off."""
-    left = [one for one in switched_back if one.error]
+    left = [level for level in switched_back if level.error]
     if left:
         raise PartlyDoneError(
-            f"The request log is STILL ON at {broker_list([one.broker for one in left])},"
+            f"The request log is STILL ON at {broker_list([level.broker for level in left])},"
             f" unless restarted since. {_reason(left)}",
             "Switch it off: " + _command("off", left),
         )
@@ -261,7 +261,7 @@ def require_all_reported(levels: Sequence[LoggerLevel], action: str) -> None:
 
     `action` is that of `kipctl request-log`, to be repeated.
     """
-    failed = [one for one in levels if one.error]
+    failed = [level for level in levels if level.error]
     if not failed:
         return
     if len(failed) == len(levels) and failed[0].error:
@@ -282,5 +282,5 @@ def _reason(failed: Sequence[LoggerLevel]) -> str:
     return failed[0].error.what if failed[0].error else ""
 
 
-def _command(action: str, brokers: Iterable[LoggerLevel]) -> Command:
-    return Command(f"request-log {action}", broker=[one.broker for one in brokers])
+def _command(action: str, levels: Iterable[LoggerLevel]) -> Command:
+    return Command(f"request-log {action}", broker=[level.broker for level in levels])

@@ -37,7 +37,7 @@ Assignment = Mapping[PartitionId, tuple[int, ...]]
 def by_topic(partitions: Iterable[PartitionId]) -> dict[str, tuple[int, ...]]:
     """The numbers of these partitions by topic, all sorted: so Kafka's requests name them."""
     groups = groupby(sorted(partitions), key=lambda one: one.topic)
-    return {topic: tuple(one.partition for one in group) for topic, group in groups}
+    return {topic: tuple(id.partition for id in group) for topic, group in groups}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def take_snapshot(
     metadata = cluster.metadata(topics)
     require_named_shown(cluster, {topic.name or "" for topic in metadata.topics}, named)
     require_shown(cluster, metadata.topics)
-    if topics and (gone := [one for one in metadata.topics if is_missing(one.error_code)]):
+    if topics and (gone := [topic for topic in metadata.topics if is_missing(topic.error_code)]):
         raise no_topic(gone[0].name or "", cluster.metadata().topics)
     return from_metadata(metadata)
 

@@ -15,6 +15,7 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 RATES = (LEADER_RATE, FOLLOWER_RATE)
 DISK_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 """Of what a broker copies between its own log directories (KIP-113)."""
+ALL_RATES = (*RATES, DISK_RATE)
 REPLICAS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 UNLIMITED = 2**63 - 1
@@ -34,8 +35,12 @@ class Setting(NamedTuple):
     config: str
 
     def __str__(self) -> str:
-        whose = f"{self.kind} {self.name}" if self.name else f"all {self.kind}s"
-        return f"{self.config} of {whose}"
+        return f"{self.config} of {self.whose}"
+
+    @property
+    def whose(self) -> str:
+        """The broker or topic, or all of them."""
+        return f"{self.kind} {self.name}" if self.name else f"all {self.kind}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,8 @@ def removals(
     if is_secured:
         tool += " --command-config ADMIN.properties"
     configs: dict[tuple[str, str], list[str]] = {}
-    for one in settings:
-        configs.setdefault((one.kind, one.name), []).append(one.config)
+    for setting in settings:
+        configs.setdefault((setting.kind, setting.name), []).append(setting.config)
     for (kind, name), found in sorted(configs.items()):
         entity = f"--entity-name {shlex.quote(name)}" if name else "--entity-default"
         yield (

@@ -1,6 +1,6 @@
-"""The replication throttles (KIP-73) of a whole cluster: what is set where, and who needs it."""
+"""The throttles of a whole cluster (KIP-73, KIP-113): what is set where, and who needs it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kipctl.at_once import chunks
@@ -9,7 +9,9 @@ from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.cluster.throttle_configs import (
     ALL_BROKERS,
+    ALL_RATES,
     BROKER,
+    DISK_RATE,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -52,7 +54,9 @@ def ask_throttles(cluster: Cluster, snapshot: Snapshot) -> dict[Setting, str]:
     """All that is set. Raises RefusedError, and what a broker that does not answer raises."""
 
     def ask(broker: int, connection: BrokerConnection) -> DescribeConfigsResponse:
-        asked = configs_request(ResourceType.BROKER, [str(broker)], RATES, include_synonyms=True)
+        asked = configs_request(
+            ResourceType.BROKER, [str(broker)], ALL_RATES, include_synonyms=True
+        )
         return connection.request(asked)
 
     found: dict[Setting, str] = {}
@@ -91,9 +95,12 @@ def _set(answer: DescribeConfigsResponse) -> Iterator[tuple[str, int, str]]:
     """Each rate wherever it is set while brokers run."""
     for result in answer.results:
         for config in result.configs:
-            for one in config.synonyms:
-                if one.source in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS) and one.value:
-                    yield config.name, one.source, one.value
+            for synonym in config.synonyms:
+                if (
+                    synonym.source in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS)
+                    and synonym.value
+                ):
+                    yield config.name, synonym.source, synonym.value
 
 
 def rate_of(values: Values, broker: int, config: str) -> int | None:
@@ -110,21 +117,21 @@ def held_back(
     """The brokers that catch up under a throttle: their replicas, or the leaders', are listed, and
     there is a rate. A pure function."""
     found = {}
-    adding = {one.id: one.adding for one in busy}
+    adding = {reassignment.id: reassignment.adding for reassignment in busy}
     for broker, partitions in catching_up(snapshot, adding).items():
         takes = rate_of(values, broker, FOLLOWER_RATE)
         sends: dict[int, int] = {}
         held: list[PartitionId] = []
         is_held_there = False
-        for one in partitions:
-            leader = snapshot.by_id[one].leader
+        for partition in partitions:
+            leader = snapshot.by_id[partition].leader
             rate = rate_of(values, leader, LEADER_RATE)
-            is_sent_so = rate is not None and _lists(values, LEADER_REPLICAS, one, leader)
-            is_taken_so = takes is not None and _lists(values, FOLLOWER_REPLICAS, one, broker)
+            is_sent_so = rate is not None and _lists(values, LEADER_REPLICAS, partition, leader)
+            is_taken_so = takes is not None and _lists(values, FOLLOWER_REPLICAS, partition, broker)
             if rate is not None and is_sent_so:
                 sends[leader] = rate
             if is_sent_so or is_taken_so:
-                held.append(one)
+                held.append(partition)
             is_held_there |= is_taken_so
         if held:
             limits = [takes] if takes is not None and is_held_there else []
@@ -138,9 +145,14 @@ def _lists(values: Values, replicas: str, one: PartitionId, broker: int) -> bool
     return lists_replica(listed, one.partition, broker)
 
 
-def needed(values: Values, snapshot: Snapshot, busy: Sequence[Reassignment]) -> frozenset[Setting]:
-    """What something needs now: of topics and brokers that are being reassigned, or of partitions
-    that catch up under it. A pure function."""
+def needed(
+    values: Values,
+    snapshot: Snapshot,
+    busy: Sequence[Reassignment],
+    between_disks: Collection[int] = (),
+) -> frozenset[Setting]:
+    """What something needs now: of topics and brokers that are being reassigned, of partitions
+    that catch up under it, or of the brokers that copy `between_disks`. A pure function."""
     topics, brokers = topics_and_brokers(busy)
     for one in held_back(values, snapshot, busy).values():
         topics |= {partition.topic for partition in one.partitions}
@@ -149,9 +161,24 @@ def needed(values: Values, snapshot: Snapshot, busy: Sequence[Reassignment]) -> 
     return frozenset(
         setting
         for setting in values
-        if (setting.name in topics if setting.kind == TOPIC else _is_of(setting.name, brokers))
+        if (
+            setting.name in topics
+            if setting.kind == TOPIC
+            else _is_of(setting.name, between_disks if setting.config == DISK_RATE else brokers)
+        )
     )
 
 
-def _is_of(name: str, brokers: frozenset[int]) -> bool:
+def waiting_for(values: Values, snapshot: Snapshot) -> tuple[int, ...]:
+    """The brokers that are away and will catch up under these throttles when they come back: of
+    topics with a list, where any rate is set. A pure function."""
+    if not any(setting.config in RATES for setting in values):
+        return ()
+    listed = {setting.name for setting in values if setting.kind == TOPIC}
+    lacking = (p for p in snapshot.partitions if p.id.topic in listed)
+    away = {broker for p in lacking for broker in {*p.replicas} - {*p.isr}}
+    return tuple(sorted(away - {*snapshot.broker_ids}))
+
+
+def _is_of(name: str, brokers: Collection[int]) -> bool:
     return bool(brokers) if name == ALL_BROKERS else int(name) in brokers

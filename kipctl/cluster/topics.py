@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from kipctl.at_once import chunks
@@ -269,9 +269,9 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
                 by_leader.setdefault(partition.leader, []).append(partition.id)
         refused: dict[int, int] = {}
         for leader, led in by_leader.items():
-            for one in only(_offsets_at(cluster, leader, led, timestamp).topics).partitions:
-                into = refused if one.error_code else found
-                into[one.partition_index] = one.error_code or one.offset
+            for offset in only(_offsets_at(cluster, leader, led, timestamp).topics).partitions:
+                into = refused if offset.error_code else found
+                into[offset.partition_index] = offset.error_code or offset.offset
         if not refused:
             return found
         if not _RETRIABLE.issuperset(refused.values()) or time.monotonic() > deadline:
@@ -295,8 +295,10 @@ def _offsets_at(
     return cluster.broker(broker).request(offsets_request(partitions, timestamp))
 
 
-def record_count(cluster: Cluster, topic: str) -> int:
-    """How many records the topic's log holds now (an upper bound for compacted topics)."""
+def record_count(cluster: Cluster, topic: str, partitions: Collection[int] = ()) -> int:
+    """How many records the topic's log holds now, or these partitions of it (an upper bound for
+    compacted topics)."""
     earliest = offsets(cluster, topic, EARLIEST)
     latest = offsets(cluster, topic, LATEST)
-    return sum(latest.values()) - sum(earliest.values())
+    chosen = frozenset(partitions or latest).intersection(latest, earliest)
+    return sum(latest[one] - earliest[one] for one in chosen)

@@ -1,10 +1,10 @@
 """The documents of `analyze`, `report` and of the run store."""
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
-from kipctl.documents.common import ClientVerdict, VerdictFigures
+from kipctl.documents.common import ClientFinding, ClientVerdict, Tail, VerdictFigures
 
-Row = dict[str, int | float | str | bool | None]
+Row = dict[str, int | float | str | bool | dict[str, Any] | None]
 """A row of a table of recorded runs: its columns are those of docs/pipeline.md."""
 
 
@@ -31,7 +31,7 @@ class AboutTable(TypedDict):
 class AnalysisDocument(TypedDict):
     runs: list[AnalysedRun]
     by: list[str]
-    window_us: int
+    window_ms: float
     tables: dict[str, AboutTable]
     records: list[Row]
     latency: list[Row]
@@ -71,10 +71,13 @@ Gap = TypedDict("Gap", {"from": str, "to": str})
 
 
 class ApiUse(TypedDict):
-    software: str | None
-    software_version: str | None
-    client_id: str | None
-    origin: str
+    """What `--by` names tells its rows apart, too."""
+
+    broker: NotRequired[int | None]
+    software: NotRequired[str | None]
+    software_version: NotRequired[str | None]
+    client_id: NotRequired[str | None]
+    origin: NotRequired[str | None]
     api: str
     api_key: int
     version: int
@@ -110,13 +113,18 @@ class EpisodeWaits(TypedDict):
     p50: float | None
     p99: float | None
     max: float | None
+    longest: float | None
+    """Until the last success, or what was seen last."""
 
 
-class Refused(TypedDict):
-    verdict: ClientVerdict
+class RefusedCounts(TypedDict):
     episodes: dict[str, int]
     followed_hints: FollowedHints
     wait_ms: EpisodeWaits
+
+
+class Refused(RefusedCounts):
+    verdict: ClientVerdict
 
 
 class LoggedMetadata(TypedDict):
@@ -144,6 +152,15 @@ class FleetRow(Refused):
     leader_errors: NotLeader
     metadata: LoggedMetadata
     reads: RackBytes
+
+
+class LoggedFinding(ClientFinding):
+    """Of a software; `clients` have it by themselves, of which the first are named."""
+
+    software: str
+    version: str
+    clients: int
+    client_ids: list[str]
 
 
 class RefusedClient(Refused):
@@ -210,6 +227,7 @@ class LoggedCluster(TypedDict):
     apis: list[ApiUse]
     clients: list[LoggedClient]
     fleet: list[FleetRow]
+    findings: list[LoggedFinding]
     refused_clients: list[RefusedClient]
     produce_not_leader: NotLeader
     produce_errors: dict[str, int]
@@ -229,19 +247,24 @@ class LoggedCluster(TypedDict):
 class RequestLogAnalysis(TypedDict):
     lines: LineCounts
     copies: dict[str, str]
-    envelopes: dict[str, str | int] | list[str] | str | None
+    envelopes: dict[str, int]
     untimed: int
     turned_clocks: list[TurnedClock]
     broken_lines: list[BrokenLine]
     clusters: list[LoggedCluster]
 
 
-class ReportDocument(TypedDict):
-    """A page that was written."""
+class WrittenPage(TypedDict):
+    """A page that was written, and its pictures."""
 
     html: str
     bytes: int
     svg: list[str]
+
+
+class ReportDocument(WrittenPage):
+    """A page of runs that was written."""
+
     runs: list[str]
     answer: str
     doubts: list[str]
@@ -256,7 +279,7 @@ class ListedRun(TypedDict):
     acks: str | None
     leader_discovery: str | None
     actions: str | None
-    p999_ms: float | None
+    latency_ms: Tail
     bytes: int
     folder: str
     state: str
@@ -315,6 +338,10 @@ class ComparisonDocument(TypedDict):
     gates: NotRequired[list[GateSeen]]
 
 
+class TitledComparison(ComparisonDocument):
+    title: str
+
+
 class ExportDocument(TypedDict):
     run: str
     format: str
@@ -344,7 +371,7 @@ class SparkDocument(TypedDict):
     driver_memory: NotRequired[str]
     since: NotRequired[float]
     last_used: NotRequired[float]
-    idle_timeout_s: NotRequired[float]
+    idle_timeout_seconds: NotRequired[float]
     analyses: NotRequired[int]
     memory_bytes: NotRequired[int]
     is_busy: NotRequired[bool]

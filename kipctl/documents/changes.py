@@ -2,7 +2,8 @@
 
 from typing import NotRequired, TypedDict
 
-from kipctl.documents.common import GuardSeen, OpenTransaction, PartitionId
+from kipctl.documents.common import GuardSeen, Longest, OpenTransaction, PartitionId
+from kipctl.documents.plans import PhaseShown, PlannedPartition, PlanShown
 from kipctl.documents.runs import ProduceDocument
 
 
@@ -27,95 +28,12 @@ class Besides(TypedDict):
     guard: NotRequired[GuardSeen]
 
 
-class PlannedPartition(PartitionId):
-    """As Kafka's own tool reads it."""
-
-    replicas: list[int]
-    log_dirs: list[str]
-
-
-class PlanCounts(TypedDict):
-    partitions: int
-    topics: int
-    copied: int
-    skipped: int
-
-
-class BrokerChange(TypedDict):
-    """A broker before a plan and after it; null is what it does not report."""
-
-    broker: int
-    rack: str | None
-    alive: bool
-    leaders: int
-    leaders_after: int
-    replicas: int
-    replicas_after: int
-    bytes: int
-    bytes_after: int
-    bytes_in: int
-    bytes_out: int
-    usable: int | None
-    fills: bool | None
-
-
-class TopicSpread(TypedDict):
-    topics: int
-    even: int
-    even_after: int
-
-
-FactorChange = TypedDict("FactorChange", {"from": int, "to": int, "partitions": int})
-
-
-class LeftAlone(TypedDict):
-    reason: str
-    partitions: int
-    example: str
-
-
-class CopyLink(TypedDict):
-    source: int
-    target: int
-    replicas: int
-    bytes: int
-
-
-class ToCopy(TypedDict):
-    replicas: int
-    bytes: int
-    unknown_sizes: int
-    silent_brokers: dict[str, str]
-    links: list[CopyLink]
-    throttle_bytes_per_s: float | None
-    seconds: float | None
-
-
-class PlanShown(TypedDict):
-    """A plan by what it changes; `copied` only of one that copies."""
-
-    counts: PlanCounts
-    brokers: list[BrokerChange]
-    topic_spread: TopicSpread
-    replication_factor_changes: list[FactorChange]
-    left_alone: list[LeftAlone]
-    copied: NotRequired[ToCopy]
-
-
-class PhaseShown(PlanShown):
-    """One of several plans that are carried out one after the other."""
-
-    plan: str
-    version: int
-    partitions: list[PlannedPartition]
-
-
 class PlanDocument(PlanShown, Besides):
     """A dry run: the plan as Kafka's own tool reads it, and what it changes."""
 
     version: int
     partitions: list[PlannedPartition]
-    ongoing: int
+    ongoing_partitions: int
     phases: NotRequired[list[PhaseShown]]
     roll: NotRequired[str]
     entry: NotRequired[str]
@@ -126,7 +44,7 @@ class PlanDocument(PlanShown, Besides):
 class TopicRotation(TypedDict):
     topic: str
     leaders: int
-    left_alone: int
+    left_alone_partitions: int
 
 
 class RotationsDocument(Besides):
@@ -146,6 +64,7 @@ class ReassignedDocument(Besides):
 
     partitions: list[ReassignedPartition]
     refused: list[str]
+    gone: list[PartitionId]
     seconds: float
     copied: Copied | None
     saved: str | None
@@ -178,6 +97,13 @@ class HeldUp(PartitionId):
     high_watermark: int
 
 
+class StandingWatermark(PartitionId):
+    """A partition of which nobody reads the newest records, as too few replicas are in sync."""
+
+    in_sync: int
+    min_insync_replicas: int | None
+
+
 class MovedDocument(Besides):
     """What became of leaders that were to move."""
 
@@ -193,6 +119,7 @@ class MovedDocument(Besides):
     saved: str | None
     entry: str | None
     held_up: NotRequired[list[HeldUp]]
+    high_watermark_stands: NotRequired[list[StandingWatermark]]
     transactions: NotRequired[list[OpenTransaction]]
     transactions_not_known: NotRequired[list[str]]
     state: NotRequired[str]
@@ -231,7 +158,7 @@ class DisksDocument(Besides):
     disks: list[MovedReplica]
     left_alone: list[str]
     failures: list[str]
-    throttle_bytes_per_s: int | None
+    throttle_bytes_per_second: int | None
     seconds: float | None
     entry: str | None
 
@@ -251,10 +178,13 @@ class OngoingPartition(PartitionId):
 
 
 class OngoingDocument(Besides):
-    """Reassignments in progress."""
+    """What is being reassigned, and what brokers copy from disk to disk: of `silent_brokers` that
+    is not known."""
 
     ongoing: list[OngoingPartition]
     left_alone: NotRequired[list[OngoingPartition]]
+    disks: list[MovedReplica]
+    silent_brokers: NotRequired[dict[str, str]]
 
 
 class CancelledPartition(PartitionId):
@@ -265,6 +195,7 @@ class CancelledPartition(PartitionId):
 class CancelledDocument(Besides):
     cancelled: list[CancelledPartition]
     refused: list[str]
+    disks: NotRequired[list[MovedReplica]]
     entry: NotRequired[str | None]
     state: NotRequired[str]
     stopped: NotRequired[str]
@@ -329,7 +260,11 @@ class ThrottleSeen(ThrottleSetting):
 
 
 class ThrottlesDocument(Besides):
+    """Throttles that are set; `not_known` are those on brokers that are away, as the journal here
+    has them."""
+
     throttles: list[ThrottleSeen]
+    not_known: NotRequired[list[ThrottleSeen]]
 
 
 class JournalEntry(TypedDict):
@@ -339,15 +274,15 @@ class JournalEntry(TypedDict):
     kind: str
     state: str
     made_at: str | None
-    command: NotRequired[list[str] | str | None]
+    command_line: NotRequired[list[str]]
     user: str | None
     host: str
     undoes: NotRequired[str | None]
     saved: NotRequired[str]
-    nodes: NotRequired[int]
-    nodes_left: NotRequired[int]
-    phase: NotRequired[int]
-    phases: NotRequired[int]
+    node_count: NotRequired[int]
+    node_count_left: NotRequired[int]
+    phase_number: NotRequired[int]
+    phase_count: NotRequired[int]
 
 
 class ListedEntry(JournalEntry):
@@ -432,8 +367,7 @@ class ProcessMark(TypedDict):
 
 class StepWaits(TypedDict):
     moves: int
-    p50_seconds: float | None
-    max_seconds: float | None
+    wait_ms: Longest | None
 
 
 class RollStep(TypedDict):
@@ -486,7 +420,7 @@ class RollDocument(TypedDict):
     """A roll as its record has it, without secrets."""
 
     schema: int
-    command: list[str]
+    command_line: list[str]
     user: str
     host: str
     part_of: str

@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from kipctl.documents.common import PartitionId
+from kipctl.documents.common import Longest, PartitionId
 
 
 class LedPartition(PartitionId):
@@ -60,7 +60,7 @@ class BrokerSeen(TypedDict):
     leaders: int
     preferred: int
     not_in_sync: int
-    adding: int
+    adding_replicas: int
     needed_by: int | None
     answers: bool
     error: str | None
@@ -68,7 +68,7 @@ class BrokerSeen(TypedDict):
     features: dict[str, FeatureOfBroker]
     api_versions: dict[str, list[int]]
     settings: dict[str, str | None]
-    throttles: dict[str, str | int]
+    throttle_settings: dict[str, str | int]
     throttles_from: dict[str, list[str]]
     log_dirs: list[LogDir]
     log_dirs_error: str | None
@@ -103,7 +103,7 @@ class CopyStall(TypedDict):
 class Reassignments(TypedDict):
     in_progress: int | None
     error: str | None
-    looked_s: float
+    looked_seconds: float
     standing: list[CopyStall]
 
 
@@ -202,8 +202,7 @@ class MetadataCost(TypedDict):
     partitions: int | None
     request_bytes: int | None
     response_bytes: int | None
-    p50_ms: float | None
-    max_ms: float | None
+    took_ms: Longest | None
     error: str | None
 
 
@@ -234,10 +233,8 @@ class MetadataDifference(TypedDict):
 class Convergence(TypedDict):
     broker: int
     seen: int
-    after_call_p50_ms: float | None
-    after_call_max_ms: float | None
-    behind_p50_ms: float | None
-    behind_max_ms: float | None
+    after_call_ms: Longest | None
+    behind_ms: Longest | None
 
 
 class MetadataViewsDocument(TypedDict):
@@ -251,103 +248,11 @@ class MetadataViewsDocument(TypedDict):
     convergence: NotRequired[list[Convergence]]
 
 
-class ReplicaChoice(PartitionId):
-    """From which replica a consumer in a rack reads (KIP-392)."""
-
-    rack: str
-    leader: int | None
-    leader_rack: str | None
-    reads_from: int | None
-    reads_from_rack: str | None
-    local: bool
-    closest: bool
-    reason: str
-    detail: str
-    expected: list[int]
-    as_expected: bool | None
-
-
-class RackTraffic(TypedDict):
-    rack: str
-    known: bool
-    partitions: int
-    local: int
-    local_percent: float | None
-    closest: int
-    held_bytes: int | None
-    cross_held_bytes: int | None
-    bytes_per_s: float | None
-    cross_bytes_per_s: float | None
-    cross_percent: float | None
-    unreported_partitions: int
-    price_of_30_days: float | None
-
-
-class Unreported(PartitionId):
-    why: str
-
-
-class ClientRead(PartitionId):
-    rack: str
-    broker: int | None
-    broker_rack: str | None
-    records: int
-    bytes: int
-    agrees: bool | None
-
-
-class ReadingClient(TypedDict):
-    name: str
-    version: str
-    reads: list[ClientRead]
-
-
-class ReplicaSelectionDocument(TypedDict):
-    partitions: list[ReplicaChoice]
-    racks: list[RackTraffic]
-    unreported: list[Unreported]
-    rate_over_s: float | None
-    price_per_gb: float | None
-    client: ReadingClient | None
-
-
-class RuleApplied(TypedDict):
-    rule: str
-    facts: str
-    left: list[int]
-
-
-class ReplicaWalk(ReplicaChoice):
-    steps: list[RuleApplied]
-
-
-class ReplicaWalksDocument(PartitionId):
-    walks: list[ReplicaWalk]
-
-
-ReplicaFlip = TypedDict(
-    "ReplicaFlip",
-    {
-        "time": str,
-        "topic": str,
-        "partition": int,
-        "rack": str,
-        "from": int | None,
-        "to": int | None,
-        "why": str,
-    },
-)
-
-
-class ReplicaFlipsDocument(TypedDict):
-    flips: list[ReplicaFlip]
-
-
 class WaitDocument(TypedDict):
     conditions: list[str]
     seconds: float
     partitions: int
-    brokers: int
+    broker_count: int
     answering_brokers: list[int]
     asked_brokers: list[int]
 
@@ -372,7 +277,7 @@ class ConnectionStep(TypedDict):
     server: str
     step: str
     ok: bool
-    ms: float | None
+    took_ms: float | None
     what: str
     broker: int | None
 
@@ -412,7 +317,7 @@ class RequestLogDocument(TypedDict):
 
 
 class LabNode(TypedDict):
-    id: int
+    node: int
     role: str
     rack: str | None
     port: int
@@ -420,7 +325,7 @@ class LabNode(TypedDict):
     state: str
     leaders: int | None
     kafka_version: str
-    request_log: str
+    request_log_file: str
     metrics_url: str | None
 
 

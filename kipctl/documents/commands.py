@@ -2,7 +2,17 @@
 
 from collections.abc import Mapping
 
-from kipctl.documents import analysis, changes, cluster, experiments, runs, tap
+from kipctl.documents import (
+    analysis,
+    changes,
+    cluster,
+    conform,
+    experiments,
+    gain_curve,
+    replica_selection,
+    runs,
+    tap,
+)
 
 _CHANGE = (
     changes.PlanDocument,
@@ -32,6 +42,11 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     ),
     "clusters": (cluster.ClustersDocument,),
     "clusters test": (cluster.ClusterTestDocument,),
+    "conform broker": (conform.ConformDocument,),
+    "conform explain": (conform.RuleDocument,),
+    "conform list": (conform.ConformListDocument,),
+    "conform run": (conform.ConformDocument,),
+    "conform serve": (conform.JudgedDocument,),
     "demo": (experiments.DemoDocument,),
     "elect preferred": (
         changes.NotPreferredDocument,
@@ -46,7 +61,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "experiment batch": (experiments.BatchDocument,),
     "experiment closest-replica": (experiments.ClosestDocument,),
     "experiment metadata": (experiments.ClaimsDocument,),
-    "experiment redirect": (experiments.RedirectDocument, experiments.PredictionDocument),
+    "experiment redirect": (gain_curve.RedirectDocument, gain_curve.PredictionDocument),
     "experiment roll": (experiments.RollExperimentDocument,),
     "experiment run": (experiments.OwnDocument,),
     "explain": (analysis.ExplainDocument, analysis.PageDocument),
@@ -55,9 +70,9 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "inspect leaders": (cluster.LeadersDocument,),
     "inspect metadata": (cluster.MetadataViewsDocument,),
     "inspect replica-selection": (
-        cluster.ReplicaSelectionDocument,
-        cluster.ReplicaWalksDocument,
-        cluster.ReplicaFlipsDocument,
+        replica_selection.ReplicaSelectionDocument,
+        replica_selection.ReplicaWalksDocument,
+        replica_selection.ReplicaFlipsDocument,
     ),
     "lab": (cluster.LabsDocument,),
     "perf consume": (runs.ConsumeDocument,),

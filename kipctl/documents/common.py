@@ -26,6 +26,12 @@ class Longest(TypedDict):
     max: float
 
 
+class Tail(TypedDict):
+    """Times in milliseconds."""
+
+    p999: float | None
+
+
 class PartitionId(TypedDict):
     topic: str
     partition: int
@@ -43,7 +49,8 @@ class VerdictFigures(TypedDict):
 
 
 class ClientVerdict(TypedDict):
-    """What a client makes of leader hints."""
+    """What a client makes of leader hints; `fault` is of most hints that nobody could follow, `why`
+    says why it cannot be told, and `sentence` is without its subject."""
 
     behaviour: str
     fault: str | None
@@ -51,6 +58,28 @@ class ClientVerdict(TypedDict):
     doubts: list[str]
     sentence: str
     advice: str | None
+
+
+class KnownFinding(TypedDict):
+    """Where it is public, and the release that mends it."""
+
+    source: str
+    address: str
+    mended_in: str | None
+
+
+class ClientFinding(TypedDict):
+    """What a client, or what it is sent, is found to do wrong; `is_known` of its version."""
+
+    id: str
+    severity: str
+    is_known: bool
+    times: int
+    of: int
+    does: str
+    costs: str
+    change: str
+    known: KnownFinding | None
 
 
 class Action(TypedDict):
@@ -71,7 +100,7 @@ class GuardCondition(TypedDict):
     last: float | None
     worst: float | None
     looks: int
-    not_known: int
+    looks_without_value: int
     crossed: int
     undisturbed: float | None
     """What it was before the change began, where it is compared with that."""

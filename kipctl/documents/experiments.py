@@ -1,14 +1,9 @@
 """The documents of experiments: arms, what they came to, and whether they differ."""
 
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
-from kipctl.documents.common import Latency, Longest, VerdictFigures, Waits
-from kipctl.documents.runs import (
-    MetadataClient,
-    MetadataRpcs,
-    Moves,
-    Redirects,
-)
+from kipctl.documents.common import Latency, Longest, Tail, VerdictFigures, Waits
+from kipctl.documents.runs import MetadataClient, MetadataRpcs, Moves, Redirects
 
 Pair = TypedDict(
     "Pair",
@@ -16,10 +11,11 @@ Pair = TypedDict(
         "without": str | int,
         "with": str | int,
         "measure": str,
+        "title": str,
         "without_ms": float | None,
         "with_ms": float | None,
-        "without_by_run_ms": list[float | None],
-        "with_by_run_ms": list[float | None],
+        "without_ms_by_run": list[float | None],
+        "with_ms_by_run": list[float | None],
         "cut_percent": float | None,
     },
 )
@@ -28,8 +24,17 @@ Pair = TypedDict(
 class ComparedArms(Pair, VerdictFigures):
     """Two arms by one time of each run; `ratio_interval` bounds the second over the first."""
 
-    hints: NotRequired[bool]
-    staleness_ms: NotRequired[float]
+
+class ComparedHints(ComparedArms):
+    """`hints`: the second arm is shown leader hints."""
+
+    hints: bool
+
+
+class ComparedPoint(ComparedHints):
+    """At one staleness of the gain curve."""
+
+    stale_metadata_ms: float
 
 
 class ArmRecords(TypedDict):
@@ -52,6 +57,10 @@ class ClientSays(TypedDict):
     error: str | None
 
 
+class TailByRun(TypedDict):
+    p999: list[float]
+
+
 class ArmDocument(TypedDict):
     """All runs of an arm together, every record counting the same."""
 
@@ -66,7 +75,7 @@ class ArmDocument(TypedDict):
     records_per_second: float
     move_wait_ms: float | None
     move_wait_ms_by_run: list[float | None]
-    p999_ms_by_run: list[float]
+    latency_ms_by_run: TailByRun
     client_says: list[ClientSays]
     rotations: int
 
@@ -74,17 +83,23 @@ class ArmDocument(TypedDict):
 class BesidePublished(TypedDict):
     arm: str
     kip_arm: str | None
-    p999_ms: float
+    latency_ms: Tail
     against: str | None
     cut_percent: float | None
-    published_p999_ms: float | None
-    published_p999_ms_by_run: list[float]
+    published_latency_ms: Tail
+    published_latency_ms_by_run: TailByRun
     published_cut_percent: float | None
-    set_up_otherwise: str | None
+    set_up: str | None
+
+
+class PublishedTail(TypedDict):
+    """Milliseconds by arm."""
+
+    p999: dict[str, float]
 
 
 class PublishedRedirects(TypedDict):
-    p999_ms: dict[str, float]
+    latency_ms: PublishedTail
     cut_percent: float | dict[str, float]
 
 
@@ -106,7 +121,7 @@ class RedirectMeasured(TapConditions):
     runs: int
     doubts: list[str]
     arms: list[ArmDocument]
-    comparisons: list[ComparedArms]
+    comparisons: list[ComparedHints]
     beside_published: list[BesidePublished]
     published: PublishedRedirects
     set_up_otherwise: list[SetUpDiffers]
@@ -136,6 +151,16 @@ class OwnDocument(TapConditions):
     comparisons: list[ComparedArms]
 
 
+class BatchLatency(TypedDict):
+    p50: float | None
+    p99: float | None
+
+
+class BatchLatencyByRun(TypedDict):
+    p50: list[float | None]
+    p99: list[float | None]
+
+
 class BatchArm(TypedDict):
     """All runs of a batch size; what leads is the geometric mean of its runs."""
 
@@ -143,12 +168,10 @@ class BatchArm(TypedDict):
     batches: int
     leaders: int
     rotations: int
-    rotation_ms: float | None
-    rotation_ms_by_run: list[float | None]
-    latency_p50_ms: float | None
-    latency_p50_ms_by_run: list[float | None]
-    latency_p99_ms: float | None
-    latency_p99_ms_by_run: list[float | None]
+    rotation_ms: float
+    rotation_ms_by_run: list[float]
+    latency_ms_of_runs: BatchLatency
+    latency_ms_by_run: BatchLatencyByRun
     move_wait_ms: float | None
     move_wait_ms_by_run: list[float | None]
     waited_ms: float | None
@@ -162,7 +185,16 @@ class BatchArm(TypedDict):
     records_failed: int
 
 
-class BatchDocument(TypedDict):
+class BatchFigures(TypedDict):
+    """What was measured of each size, how they differ, and what spoils it."""
+
+    doubts: list[str]
+    busy_percent: float | None
+    arms: list[BatchArm]
+    differences: list[ComparedArms]
+
+
+class BatchDocument(BatchFigures):
     kafka_version: str | None
     brokers: int
     leader_discovery: str
@@ -170,11 +202,7 @@ class BatchDocument(TypedDict):
     throughput: float
     record_size: int
     runs: int
-    settle_s: float
-    doubts: list[str]
-    busy: float | None
-    arms: list[BatchArm]
-    differences: list[ComparedArms]
+    settle_seconds: float
 
 
 class RolledRecords(TypedDict):
@@ -198,38 +226,44 @@ class RestartSeen(TypedDict):
     error: str | None
 
 
-class HalfDocument(TypedDict):
-    """While leaders moved away from a broker, or back to it."""
+class FiguresOfHalves(TypedDict):
+    """Of what was due while leaders moved."""
 
-    broker: int
-    leaders_move: str
     seconds: float
-    produce_ms: Waits
-    end_to_end_ms: Waits
+    acknowledged_ms: Waits
+    latency_ms: Waits
     batches_sent_again: int
     detection_ms: Waits
     client_wait_ms: Waits
     not_ready_ms: Waits
 
 
+class HalfDocument(FiguresOfHalves):
+    """While leaders moved away from a broker, or back to it."""
+
+    broker: int
+    leaders_move: str
+
+
 class RolledRunDocument(TypedDict):
     records: RolledRecords
-    produce_ms: Latency
-    end_to_end_ms: Latency
+    acknowledged_ms: Latency
+    latency_ms: Latency
     restarts: list[RestartSeen]
     halves: list[HalfDocument]
 
 
+class Worst(TypedDict):
+    p99: float
+    max: float
+
+
 class MovesOneWay(TypedDict):
     batches_sent_again: int
-    produce_ms_p99: float
-    produce_ms_max: float
-    end_to_end_ms_p99: float
-    end_to_end_ms_max: float
-    detection_ms_p99: float
-    detection_ms_max: float
-    client_wait_ms_p99: float
-    client_wait_ms_max: float
+    acknowledged_ms: Worst
+    latency_ms: Worst
+    detection_ms: Worst
+    client_wait_ms: Worst
 
 
 class MovesBothWays(TypedDict):
@@ -241,8 +275,8 @@ class RollArm(TypedDict):
     arm: str
     software: str
     measured_by: str
-    produce_ms: Latency
-    end_to_end_ms: Latency
+    acknowledged_ms: Latency
+    latency_ms: Latency
     redirects: Redirects
     metadata_rpcs: MetadataRpcs
     moves: MovesBothWays
@@ -261,13 +295,13 @@ class PublishedRoll(TypedDict):
     acks: str
     workload: Workload
     measure: str
-    baseline_by_run_ms: list[float]
-    hints_by_run_ms: list[float]
-    baseline_ms: float
-    hints_ms: float
+    without_ms_by_run: list[float]
+    with_ms_by_run: list[float]
+    without_ms: float
+    with_ms: float
     cut_percent: float
     runs_overlap: bool
-    set_up_otherwise: str
+    set_up: str
 
 
 class RollCell(TypedDict):
@@ -289,7 +323,7 @@ class RollExperimentDocument(TypedDict):
     record_size: int
     runs: int
     workers: int
-    settle_s: float
+    settle_seconds: float
     cells: list[RollCell]
     differs: list[str]
 
@@ -311,14 +345,14 @@ class RackTraffic(TypedDict):
 
 
 class ReadRunDocument(RackTraffic):
-    end_to_end_ms: Latency
+    latency_ms: Latency
     missing: int
-    gone: RackOutage | None
+    outage: RackOutage | None
 
 
 class ReadWay(RackTraffic):
     seconds: float
-    end_to_end_ms: Latency
+    latency_ms: Latency
     missing: int
     runs: list[ReadRunDocument]
 
@@ -375,59 +409,3 @@ class ClaimsDocument(TypedDict):
     kafka_version: str | None
     clients: list[MetadataClient]
     claims: list[Claims]
-
-
-class CurvePoint(TypedDict):
-    staleness_ms: float
-    move_wait_ms: float
-
-
-class CurveLine(TypedDict):
-    arm: str
-    points: list[CurvePoint]
-
-
-Saved = TypedDict(
-    "Saved",
-    {
-        "behind": NotRequired[str],
-        "without": str,
-        "with": str,
-        "staleness_ms": float,
-        "without_wait_ms": float,
-        "with_wait_ms": float,
-        "saved_ms": float,
-        "cut_percent": float | None,
-        "beyond_the_curve": bool,
-    },
-)
-
-
-class GainCurve(TypedDict):
-    """The wait for a moved leader by how stale Metadata is, and what hints save there."""
-
-    lines: list[CurveLine]
-    saved: list[Saved]
-    comparisons: list[ComparedArms]
-
-
-class BrokerBehind(TypedDict):
-    broker: int
-    behind_ms: dict[str, float] | float | None
-
-
-class Prediction(TypedDict):
-    """What hints would save on this cluster, from how long its brokers are behind."""
-
-    behind_ms: dict[str, float]
-    brokers: list[BrokerBehind]
-    saved: list[Saved]
-
-
-class PredictionDocument(TypedDict):
-    prediction: Prediction
-
-
-class RedirectDocument(RedirectMeasured):
-    gain_curve: NotRequired[GainCurve]
-    prediction: NotRequired[Prediction]

@@ -288,7 +288,7 @@ class Growth(TypedDict):
     topics: int | None
     request_bytes: int | None
     response_bytes: int | None
-    ms: float | None
+    took_ms: float | None
 
 
 class MetadataClient(TypedDict):

@@ -106,7 +106,7 @@ def _section(name: str, part: Schema) -> Iterator[str]:
     yield from ("| key | what it is |", "|---|---|")
     for key, of in part.get("properties", {}).items():
         optional = "" if key in part.get("required", ()) else ", not always there"
-        meaning = f": {MEASURES[key]}" if key in MEASURES else ""
+        meaning = f": {MEASURES[key].meaning}" if key in MEASURES else ""
         yield f"| `{key}` | {_type(of)}{optional}{meaning} |"
 
 

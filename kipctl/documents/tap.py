@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from kipctl.documents.common import ClientVerdict, Waits
+from kipctl.documents.common import ClientFinding, ClientVerdict, Waits
 
 
 class Conditions(TypedDict, total=False):
@@ -51,12 +51,26 @@ class MetadataSeen(TypedDict):
     answered_the_same: int
 
 
+class FirstSeen(TypedDict):
+    """Where a finding was seen first: since the tap began, and at which broker."""
+
+    ms: float
+    topic: str | None
+    partition: int | None
+    broker: int | None
+
+
+class TapFinding(ClientFinding):
+    first: FirstSeen
+
+
 class TapClient(TypedDict):
     client_id: str
     host: str
     software_name: str | None
     software_version: str | None
     verdict: ClientVerdict
+    findings: list[TapFinding]
     connections: Connections
     requests: Requests
     produce_errors: dict[str, int]
@@ -76,11 +90,25 @@ class Machine(TypedDict):
 
 
 class Listener(TypedDict):
-    broker: int
+    """The broker by its address, host:port."""
+
+    broker: str
     port: int
 
 
-class TapDocument(TypedDict):
+class HintsWorth(TypedDict):
+    """What a client waited for a moved leader (p50) with hints and without, and how many of them it
+    met each time."""
+
+    client_id: str
+    host: str
+    with_ms: float
+    without_ms: float
+    met_with: int
+    met_without: int
+
+
+class TapSeen(TypedDict):
     cluster_id: str | None
     seconds: float
     conditions: Conditions
@@ -94,3 +122,17 @@ class TapDocument(TypedDict):
     cpu_seconds: float
     peak_memory_bytes: int
     clients_connect_to: NotRequired[str]
+    rotations: NotRequired[int]
+    """By the tap itself (`--rotate`)."""
+    rotated_topic: NotRequired[str]
+    wanted_moves: NotRequired[int]
+    """So many moved leaders each client was to meet (`--until-met`)."""
+    all_met: NotRequired[bool]
+    """Whether each has."""
+
+
+class TapDocument(TapSeen):
+    """With `--and-without-hints` what was seen then is in `without_hints`."""
+
+    hints_worth: NotRequired[list[HintsWorth]]
+    without_hints: NotRequired[TapSeen]

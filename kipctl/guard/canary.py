@@ -13,6 +13,7 @@ from kipctl.guard.conditions import Condition, Kind, format_value
 from kipctl.load.own_topic import own_topic
 from kipctl.load.plan import OWN_TOPIC
 from kipctl.load.start import OnThisMachine, Probe
+from kipctl.measure.client_totals import WholeBatches
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.run import ProduceSpec
@@ -40,6 +41,8 @@ _NEVER = 1 << 50
 """The latency, in microseconds, of a record that was given up."""
 
 _WAIT = MOVE_COLUMNS.index("wait_us")
+_Move = tuple[int, ...]
+"""The columns before the wait: they name it."""
 
 
 @dataclass(slots=True)
@@ -49,8 +52,12 @@ class RecentLatencies:
     window_us: int = WINDOW_US
     """Of latencies."""
     _latencies: deque[tuple[int, IntRows, IntRows]] = field(default_factory=deque)
-    _waits: deque[tuple[int, IntRows]] = field(default_factory=deque)
-    _new_waits: list[float] = field(default_factory=list)
+    _batches: WholeBatches = field(default_factory=WholeBatches)
+    _waits: dict[_Move, tuple[int, int]] = field(default_factory=dict)
+    """When a move was met last, and its longest wait: of a batch that met it, as everywhere."""
+    _new: dict[_Move, int] = field(default_factory=dict)
+    """The longest waits of moves that were not told yet."""
+    _told: set[_Move] = field(default_factory=set)
 
     def add(self, batches: IntRows, redirects: IntRows, seen_us: int) -> None:
         """Rows of the probe that were written since the last call."""
@@ -59,18 +66,23 @@ class RecentLatencies:
             given_up = batches[:, BATCH["error"]] != 0
             records = batches[:, BATCH["records"]]
             self._latencies.append((seen_us, np.where(given_up, _NEVER, took), records))
-        if len(redirects):
-            waited = moves(redirects)[:, _WAIT]
-            self._waits.append((seen_us, waited))
-            self._new_waits += (waited / 1e6).tolist()
+        for row in moves(self._batches.add(redirects)).tolist():
+            move = tuple(row[:_WAIT])
+            _, longest_us = self._waits.get(move, (0, 0))
+            self._waits[move] = seen_us, max(longest_us, row[_WAIT])
+            if move not in self._told:
+                self._new[move] = max(self._new.get(move, 0), row[_WAIT])
         while self._latencies and self._latencies[0][0] < seen_us - self.window_us:
             self._latencies.popleft()
-        while self._waits and self._waits[0][0] < seen_us - MOVES_WINDOW_US:
-            self._waits.popleft()
+        oldest_us = seen_us - MOVES_WINDOW_US
+        self._waits = {move: met for move, met in self._waits.items() if met[0] >= oldest_us}
+        self._told &= self._waits.keys()
 
     def new_waits(self) -> tuple[float, ...]:
-        """Seconds that were waited for leaders that moved, each since the last call."""
-        new, self._new_waits = tuple(self._new_waits), []
+        """Seconds that were waited for leaders that moved, each that was not told yet."""
+        new = tuple(wait_us / 1e6 for wait_us in self._new.values())
+        self._told |= self._new.keys()
+        self._new = {}
         return new
 
     def values(self, conditions: Iterable[Condition]) -> dict[str, float | None]:
@@ -79,14 +91,13 @@ class RecentLatencies:
         latencies, waits = Counting(), Counting()
         for _, took, records in self._latencies:
             latencies.add(took, records)
-        for _, waited in self._waits:
-            waits.add(waited)
+        waits.add(np.array([wait_us for _, wait_us in self._waits.values()], dtype=np.int64))
         found: dict[str, float | None] = {}
-        for one in conditions:
-            spread = (waits if one.kind is Kind.MOVED_WAIT else latencies).distribution
-            recent = spread.quantile(one.percentile / 100) / 1e6
-            nothing_settled = one.kind is Kind.LATENCY and not spread.total
-            found[one.text] = None if nothing_settled else recent
+        for condition in conditions:
+            spread = (waits if condition.kind is Kind.MOVED_WAIT else latencies).distribution
+            recent = spread.quantile(condition.percentile / 100) / 1e6
+            nothing_settled = condition.kind is Kind.LATENCY and not spread.total
+            found[condition.text] = None if nothing_settled else recent
         return found
 
 
@@ -108,13 +119,14 @@ class Canary:
     def __call__(self) -> dict[str, float | None]:
         """What the conditions are worth; of a probe that broke off none is known."""
         if self.probe.is_done_by(0):
-            return dict.fromkeys((one.text for one in self.conditions), None)
+            return dict.fromkeys((condition.text for condition in self.conditions), None)
         self.collect_rows()
         return self.recent.values(self.conditions)
 
     def new_waits(self) -> tuple[float, ...]:
         """Seconds that it waited for leaders that moved, each since the last call."""
         self.collect_rows()
+        self.collect_rows()  # nothing has come since: the last batch is whole
         return self.recent.new_waits()
 
 

@@ -20,9 +20,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
 
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
+from kipctl.documents.common import GuardCondition, GuardSeen
 from kipctl.errors import UsageError
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -125,7 +125,7 @@ class Condition:
 
 def require_metrics(conditions: Iterable[Condition], urls: Collection[str]) -> None:
     """Raise UsageError for metrics of which nobody says where they are."""
-    metrics = [one for one in conditions if one.kind is Kind.METRIC]
+    metrics = [condition for condition in conditions if condition.kind is Kind.METRIC]
     if metrics and not urls:
         raise UsageError(
             f"--guard {metrics[0].text!r} would see nothing: where metrics are is not known.",
@@ -277,14 +277,14 @@ class Gauge:
             now += f", undisturbed {format_value(self.condition, self.undisturbed)}"
         return f"{self.condition.text} ({now})"
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> GuardCondition:
         """For JSON; latencies are seconds."""
         return {
             "guard": self.condition.text,
             "last": self.last,
             "worst": self.worst,
             "looks": self.looks,
-            "not_known": self.unknown,
+            "looks_without_value": self.unknown,
             "crossed": self.crossings,
             "undisturbed": self.undisturbed,
         }
@@ -345,7 +345,7 @@ class Guard:
     def to_compare(self) -> tuple[Condition, ...]:
         """The conditions for which it is still to be measured what is undisturbed."""
         conditions = (gauge.condition for gauge in self.gauges if gauge.undisturbed is None)
-        return tuple(one for one in conditions if one.times)
+        return tuple(condition for condition in conditions if condition.times)
 
     @property
     def undisturbed(self) -> dict[str, float]:
@@ -357,7 +357,7 @@ class Guard:
     def measured_by_canary(self) -> tuple[Condition, ...]:
         """The conditions that a probe has to measure."""
         conditions = (gauge.condition for gauge in self.gauges)
-        return tuple(one for one in conditions if one.kind.is_measured_by_canary)
+        return tuple(condition for condition in conditions if condition.kind.is_measured_by_canary)
 
     @property
     def verdict(self) -> Verdict:
@@ -410,7 +410,7 @@ class Guard:
             return "the guard is crossed: " + ", ".join(map(str, self.crossed))
         return "the guard was crossed; it has to be quiet for a while"
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> GuardSeen:
         """For JSON."""
         return {
             "conditions": [gauge.as_document() for gauge in self.gauges],

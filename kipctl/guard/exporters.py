@@ -27,7 +27,7 @@ class ExporterAnswer:
     @property
     def started_at(self) -> float | None:
         """When the process started, in seconds since 1970; None where it does not say so."""
-        values = (one.value for one in self.samples if one.name == STARTED)
+        values = (sample.value for sample in self.samples if sample.name == STARTED)
         return next(filter(math.isfinite, values), None)
 
 
@@ -61,10 +61,12 @@ class Exporters:
             return {}
         answers = {
             url: answer
-            for url, answer in self._ask(self.urls, {one.name for one in conditions}).items()
+            for url, answer in self._ask(
+                self.urls, {condition.name for condition in conditions}
+            ).items()
             if away is None or self._brokers.get(url) != away
         }
-        return {one.text: worst_value(one, answers) for one in conditions}
+        return {condition.text: worst_value(condition, answers) for condition in conditions}
 
     def _ask(
         self, urls: Sequence[str], names: Collection[str] = ()

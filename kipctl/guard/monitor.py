@@ -120,24 +120,24 @@ class GuardMonitor(ChangeGuard):
 
     def _values(self, away: int | None, snapshot: Snapshot | None) -> dict[str, float | None]:
         conditions = [gauge.condition for gauge in self.guard.gauges]
-        metrics = [one for one in conditions if one.kind is Kind.METRIC]
-        counted = [one for one in conditions if one.kind.is_of_partitions]
+        metrics = [condition for condition in conditions if condition.kind is Kind.METRIC]
+        counted = [condition for condition in conditions if condition.kind.is_of_partitions]
         values = self.exporters.values(metrics, away)
         if self.guard.measured_by_canary:
             values |= self.canary_values()
         if not counted:
             return values
         try:
-            takes_adding = any(one.kind.takes_reassignments for one in counted)
+            takes_adding = any(condition.kind.takes_reassignments for condition in counted)
             adding = adding_replicas(self.cluster) if takes_adding else {}
             seen = snapshot or take_snapshot(self.cluster)
-            if any(one.kind.takes_min_insync for one in counted):
+            if any(condition.kind.takes_min_insync for condition in counted):
                 self._ask_min_insync(seen)
         except (UnreachableError, TimedOutError):
-            return values | dict.fromkeys((one.text for one in counted), None)
+            return values | dict.fromkeys((condition.text for condition in counted), None)
         counts = {
-            one.text: count_partitions(one.kind, seen, self._min_insync, away, adding)
-            for one in counted
+            condition.text: count_partitions(condition.kind, seen, self._min_insync, away, adding)
+            for condition in counted
         }
         return values | {
             text: None if count is None else float(count) for text, count in counts.items()

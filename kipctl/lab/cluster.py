@@ -14,7 +14,7 @@ from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError, did_you_mean
 from kipctl.lab import ports
 from kipctl.lab.exporter import fetched_exporter
-from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars
+from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import Java, find_java
 from kipctl.lab.kdc import Kdc, require_kdc
 from kipctl.lab.locks import locked
@@ -26,11 +26,10 @@ from kipctl.lab.properties import (
     Role,
     kafka_uuid,
     node_specs,
-    refuse_without_kraft,
 )
 from kipctl.lab.ready import NodeStatus, node_statuses, wait_until_ready
 from kipctl.lab.security import CLIENTS_FOLDER, AccessControl, Security
-from kipctl.lab.seed import Release, seed_of
+from kipctl.lab.seed import Release
 from kipctl.next_step import Command
 from kipctl.protocol.address import host_port
 from kipctl.security.kerberos import name_of
@@ -70,10 +69,8 @@ class Lab:
             self._c1_only: bool = record.get("c1_only", False)
             self.security = Security(record.get("security", Security.PLAINTEXT))
             self.acl: bool = record.get("acl", False)
-            owner = record.get("owner")
-            self.owner = (
-                None if owner is None else process.Process(*msgspec.convert(owner, tuple[int, str]))
-            )
+            owner = msgspec.convert(record.get("owner"), tuple[int, str] | None)
+            self.owner = process.Process(*owner) if owner else None
             """The process whose run it was made for; None of a lab that is there to be used."""
             exporter = record.get("exporter")
             self._exporter = None if exporter is None else Path(exporter)
@@ -92,29 +89,24 @@ class Lab:
         """Fetch Kafka if need be, start every node at once, and return when all are ready.
 
         Raises RefusedError when a lab of this name is there already, NodeDiedError when a node
-        dies at its start (its log is then kept), and what `fetched_jars` and `find_java` raise.
+        dies at its start (its log is then kept), and what `Release.of` and `find_java` raise.
         """
         java = find_java()
         if spec.kerberos:
             require_kdc()
-        if spec.kafka_home is not None:
-            jars = installed_jars(spec.kafka_home)
-            refuse_without_kraft(jars.version)
-        else:
-            jars = fetched_jars(spec.kafka_version, java, progress)
+        release = Release.of(spec, java, progress)
         exporter = fetched_exporter(java, progress) if spec.metrics else None
-        release = Release(jars, seed_of(java, jars, progress))
         with locked(labs_folder()):
             _remove_leftover(labs_folder() / spec.name, progress)
             lab = cls._create(spec, java, release, exporter)
         try:
             size = counted(spec.brokers, "broker"), counted(spec.controllers, "controller")
-            progress(f"Starting Kafka {jars.version}: {' and '.join(size)}.")
+            progress(f"Starting Kafka {release.jars.version}: {' and '.join(size)}.")
             kerberos_host = name_of(spec.host) if spec.kerberos else ""
             access = AccessControl.new(spec.security, spec.acl, kerberos_host)
             nodes = tuple(node.spec for node in lab.nodes)
             for node in lab.nodes:
-                node.write_files(nodes, jars.version, spec.config, spec.request_log, access)
+                node.write_files(nodes, release.jars.version, spec.config, spec.request_log, access)
                 node.format_storage(release.seed.formatted, lab.cluster_id)
             if access.security.is_secured:
                 lab._write_security_files(access)
@@ -215,9 +207,8 @@ class Lab:
     @property
     def properties(self) -> dict[str, str]:
         """Those of Java's clients that the lab is reached with; nothing for a plaintext one."""
-        return (
-            {} if self.client_properties is None else java_properties.read(self.client_properties)
-        )
+        file = self.client_properties
+        return java_properties.read(file) if file else {}
 
     @property
     def access(self) -> Access:
@@ -247,18 +238,14 @@ class Lab:
 
     def node(self, node_id: int) -> Node:
         """Raises UsageError when the lab has no such node."""
-        for node in self.nodes:
-            if node.id == node_id:
-                return node
+        if found := next((node for node in self.nodes if node.id == node_id), None):
+            return found
         ids = ", ".join(str(node.id) for node in self.nodes)
         raise UsageError(f"Lab {self.name!r} has no node {node_id}.", f"Its nodes are {ids}.")
 
     def status(self) -> tuple[NodeStatus, ...]:
         """Every node as it is now; leaders are counted while a broker answers."""
         return node_statuses(self.nodes)
-
-    def log_path(self, node_id: int) -> Path:
-        return self.node(node_id).log_path
 
     def start(self, *node_ids: int) -> None:
         """Start these nodes, at once, and wait until they are ready. One that runs stays as it is.
@@ -303,9 +290,7 @@ class Lab:
 
     def release(self, kafka_version: str, progress: Callable[[str], None]) -> Release:
         """A released Kafka for nodes of this lab, fetched if need be. Raises as `up` does."""
-        spec = LabSpec(kafka_version=kafka_version)
-        jars = fetched_jars(spec.kafka_version, self.java, progress)
-        return Release(jars, seed_of(self.java, jars, progress))
+        return Release.of(LabSpec(kafka_version=kafka_version), self.java, progress)
 
     def pause(self, node_id: int) -> None:
         """SIGSTOP: as when a machine hangs, its connections open."""
@@ -359,13 +344,8 @@ class Lab:
 
         internal = ",".join(f"{HOST}:{node.spec.plaintext_port}" for node in self._brokers)
         register_users(internal, access)
-        wait_until_known(
-            self.bootstrap_server,
-            access,
-            self._clients_folder,
-            [node.id for node in self._brokers],
-            READY_TIMEOUT_S,
-        )
+        ids, folder = [node.id for node in self._brokers], self._clients_folder
+        wait_until_known(self.bootstrap_server, access, folder, ids, READY_TIMEOUT_S)
 
     def _release_of(self, node: Node) -> Release:
         try:
@@ -398,8 +378,7 @@ def _release_path(node: Node) -> Path:
 
 def labs() -> list[Lab]:
     """Every lab of this user that has a record, by name, in whatever state."""
-    found = map(_recorded, sorted(labs_folder().glob("*/")))
-    return [lab for lab in found if lab is not None]
+    return [lab for lab in map(_recorded, sorted(labs_folder().glob("*/"))) if lab]
 
 
 def _recorded(folder: Path) -> Lab | None:
@@ -439,28 +418,32 @@ def take_down(name: str) -> bool:
         folder = labs_folder() / name
         if not name or folder.parent != labs_folder() or not folder.is_dir():
             return False
-        if (lab := _recorded(folder)) is None:
-            shutil.rmtree(folder)
-        else:
-            lab.down()
+        _remove(folder)
     return True
+
+
+def _remove(folder: Path) -> None:
+    if lab := _recorded(folder):
+        lab.down()
+    else:
+        shutil.rmtree(folder)
 
 
 def _remove_leftover(folder: Path, progress: Callable[[str], None]) -> None:
     """Remove what a crash left of a lab; refuse when it is none of that."""
     if not folder.exists():
         return
-    if (lab := _recorded(folder)) is None:
-        progress(f"Removing what a start that was cut off left in {folder}.")
-        shutil.rmtree(folder)
-        return
-    if lab.state is LabState.LEFT_BEHIND:
-        progress(f"Removing lab {lab.name!r}, which a crash left behind.")
-        lab.down()
-        return
-    raise RefusedError(
-        f"Lab {lab.name!r} is there already ({lab.state.value}), at {lab.bootstrap_server}.",
-        "Use it, take it down ("
-        + Command("lab down", name=lab.name)
-        + "), or choose another --name.",
+    lab = _recorded(folder)
+    if lab and lab.state is not LabState.LEFT_BEHIND:
+        raise RefusedError(
+            f"Lab {lab.name!r} is there already ({lab.state.value}), at {lab.bootstrap_server}.",
+            "Use it, take it down ("
+            + Command("lab down", name=lab.name)
+            + "), or choose another --name.",
+        )
+    progress(
+        f"Removing lab {lab.name!r}, which a crash left behind."
+        if lab
+        else f"Removing what a start that was cut off left in {folder}."
     )
+    _remove(folder)

@@ -10,11 +10,11 @@ from typing import Any
 
 from kipctl.errors import RefusedError
 from kipctl.lab import logs, ports
-from kipctl.lab.jars import KafkaJars
+from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars
 from kipctl.lab.java import Java
 from kipctl.lab.locks import locked
 from kipctl.lab.node import Node
-from kipctl.lab.properties import NodeSpec, Role, kafka_uuid
+from kipctl.lab.properties import LabSpec, NodeSpec, Role, kafka_uuid, refuse_without_kraft
 from kipctl.lab.ready import wait_until_ready
 
 # Serial collection suits heaps of this size: G1 takes a processor for its own threads, and puts
@@ -47,6 +47,19 @@ class Release:
 
     jars: KafkaJars
     seed: Seed
+
+    @classmethod
+    def of(cls, spec: LabSpec, java: Java, progress: Callable[[str], None]) -> "Release":
+        """The Kafka that a lab is to have, fetched and prepared if need be.
+
+        Raises what `fetched_jars`, `installed_jars` and `seed_of` raise.
+        """
+        if spec.kafka_home is not None:
+            jars = installed_jars(spec.kafka_home)
+            refuse_without_kraft(jars.version)
+        else:
+            jars = fetched_jars(spec.kafka_version, java, progress)
+        return cls(jars, seed_of(java, jars, progress))
 
     @property
     def record(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from kipctl.changes.elections.batches import elect_preferred
 from kipctl.changes.execution.plan_execution import reassign, rotate_own_topics
-from kipctl.changes.execution.plan_result import LeadersMoved
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.plans.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.acls import require_to_move_leaders
 from kipctl.cluster.kafka_release import kafka_release
@@ -132,10 +132,10 @@ class Performer:
             performed.error = error.what
         return performed
 
-    def _moved(self, performed: Performed, moved: LeadersMoved) -> None:
-        performed.answered_us = moved.election.answered_us
-        performed.converged_us = moved.election.converged_us
-        performed.partitions = len(moved.election.outcomes)
+    def _moved(self, performed: Performed, moved: PlanResult) -> None:
+        performed.answered_us = moved.election_outcome.answered_us
+        performed.converged_us = moved.election_outcome.converged_us
+        performed.partitions = len(moved.election_outcome.outcomes)
         if moved.failures:
             performed.error = (
                 f"{counted(len(moved.failures), 'partition')} failed: {moved.failures[0]}"
@@ -152,7 +152,7 @@ class Performer:
         held = elect_preferred(
             self.cluster, plan.preferred_leaders, before, on_event=self.events.append
         )
-        self._moved(performed, LeadersMoved(None, held))
+        self._moved(performed, PlanResult(election=held))
 
     def _reassign(self, performed: Performed) -> None:
         before = take_snapshot(self.cluster, [self.topic])
@@ -164,7 +164,7 @@ class Performer:
         held = elect_preferred(
             self.cluster, done.plan.preferred_leaders, before, on_event=self.events.append
         )
-        self._moved(performed, LeadersMoved(None, held))
+        self._moved(performed, PlanResult(election=held))
 
     def _restart(self, performed: Performed) -> None:
         lab = lab_of(self.cluster)

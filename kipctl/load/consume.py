@@ -11,7 +11,8 @@ import numpy as np
 from kipctl.background import every
 from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.cluster.topics import EARLIEST, LATEST, offsets
+from kipctl.cluster.topics import EARLIEST, LATEST, offsets, record_count
+from kipctl.documents.runs import ConsumeDocument
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.load.execute import Executed, Listeners, actions_can_be_undone
 from kipctl.load.live import Screen
@@ -28,16 +29,19 @@ from kipctl.measure.consumer_summary import (
 )
 from kipctl.measure.live_totals import ConsumerTotals
 from kipctl.measure.moves import moves_sentences
+from kipctl.next_step import Command
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
-from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment, require_partitions
 from kipctl.redaction import without_secrets
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import READ
 from kipctl.trace.rows import IntRows
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 _LOOK_S = 0.05
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class ConsumePlan(RunPlan):
         )
 
 
-class ConsumeLoad(Load[ConsumeOutcome]):
+class ConsumeLoad(Load[ConsumeOutcome, ConsumeDocument]):
     """kipctl's consumer alone."""
 
     command = "perf consume"
@@ -106,7 +110,7 @@ class ConsumeLoad(Load[ConsumeOutcome]):
         executed: Executed[ConsumeOutcome],
         probes: Sequence[Probe[Any]],
         version: str | None,
-    ) -> RunResult[ConsumeOutcome]:
+    ) -> RunResult[ConsumeOutcome, ConsumeDocument]:
         outcome = executed.outcome
         measured = measured_consume(outcome, probes[0].results)
         document = summarize_consume(measured, executed.actions, version)
@@ -217,3 +221,25 @@ def _watched(
 def read(rows: IntRows) -> int:
     """How many records rows of `reads` brought."""
     return int(rows[:, READ["records"]].sum())
+
+
+def all_of(access: Access, topic: str | None, partitions: Sequence[int] = ()) -> tuple[str, int]:
+    """The topic and how many records it holds, or these partitions of it. Raises UsageError without
+    one to read."""
+    with Cluster(access) as cluster:
+        if topic is None:
+            there = [name for name in take_snapshot(cluster).topics if not name.startswith("__")]
+            named = ", ".join(there[:_NAMED]) + (" and more" if len(there) > _NAMED else "")
+            raise UsageError(
+                f"--topic says what to read; there is: {named or 'none yet'}.",
+                "Without a topic of yours, on one that is made and removed: " + Command("perf e2e"),
+            )
+        require_partitions(topic, partitions, len(take_snapshot(cluster, [topic]).partitions))
+        if held := record_count(cluster, topic, partitions):
+            return topic, held
+    within = f" in partition {', '.join(map(str, sorted({*partitions})))}" if partitions else ""
+    raise UsageError(
+        f"Topic {topic} holds no records{within}.",
+        "Wait for new ones with --num-records, or produce some: "
+        + Command("perf produce", topic=topic),
+    )

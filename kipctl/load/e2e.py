@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic
 
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.documents.runs import WholeRun
+from kipctl.documents.runs import EndToEndDocument, WholeRun
 from kipctl.errors import UsageError
 from kipctl.load.consume import warn_of_rack
 from kipctl.load.execute import Executed, Listeners, settled
@@ -95,7 +95,7 @@ class EndToEndPlan:
         return self.watched.forever or self.watched.metrics is not None
 
 
-class EndToEndLoad(Load[ProduceOutcome]):
+class EndToEndLoad(Load[ProduceOutcome, EndToEndDocument]):
     """kipctl's producer, and its consumer of what that writes."""
 
     command = "perf e2e"
@@ -189,7 +189,7 @@ class EndToEndLoad(Load[ProduceOutcome]):
         executed: Executed[ProduceOutcome],
         probes: Sequence[Probe[Any]],
         version: str | None,
-    ) -> RunResult[ProduceOutcome]:
+    ) -> RunResult[ProduceOutcome, EndToEndDocument]:
         outcome, written, read = executed.outcome, self._writer.results, self._reader.results
         produced = measured_produce(outcome, written)
         consumed = measured_consume(self._read, read)

@@ -138,18 +138,24 @@ class Actions(Protocol):
 
 
 class PlannedActions:
-    """A plan's action on a topic, as often as it is due while the load is at work."""
+    """A plan's action on a topic, as often as it is due while the load is at work, or until it is
+    `enough`: that ends the load."""
 
     def __init__(
-        self, cluster: Cluster, topic: str, plan: RunPlan, listeners: Listeners | None = None
+        self,
+        cluster: Cluster,
+        topic: str,
+        plan: RunPlan,
+        listeners: Listeners | None = None,
+        enough: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.plan, self._listeners = plan, listeners or Listeners()
+        self.plan, self._listeners, self._enough = plan, listeners or Listeners(), enough
         self.performed = self._listeners.performed
         self._performer = plan.during and Performer(cluster, topic, plan.during, self.performed)
         self.events = self._performer.events if self._performer else []
 
     def carry_out(self, load: RunningLoad[object], schedule: Schedule) -> bool:
-        """See Actions; the load ends by itself."""
+        """See Actions."""
         if not self._performer:
             return False
         plan, number, free_us = self.plan, 0, schedule.start_us
@@ -158,6 +164,8 @@ class PlannedActions:
             begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
             if begins_us is None or load.is_done_by(begins_us):
                 break
+            if self._enough():
+                return True
             done = self._performer.perform()
             if not self._listeners.screen:
                 self._listeners.message(describe(number, done))

@@ -135,7 +135,10 @@ class Screen:
                     tuple(self._intervals),
                     {name: ClientProgress.of(met) for name, met in counted.clients.items()},
                     counted.leading,
-                    tuple(self._acted(*one) for one in enumerate(tuple(self.performed), 1)),
+                    tuple(
+                        self._acted(number, performed)
+                        for number, performed in enumerate(tuple(self.performed), 1)
+                    ),
                     dict(counted.failed),
                     {"waiting": matching.waiting, "lost": matching.lost, "late": matching.late}
                     if matching

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, TypeVar
 
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.documents.common import Waits
@@ -28,12 +28,13 @@ from kipctl.signals import Cut, cut_in_order
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
+AnyDocument = TypeVar("AnyDocument", bound=RunDocument)
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult(Generic[AnyOutcome]):
+class RunResult(Generic[AnyOutcome, AnyDocument]):
     """What a run came to. `document` is what `--output json` prints.
 
     `kafka_lines` are those that Kafka's own tool ends with. `broke_off`, `interrupted` and
@@ -41,7 +42,7 @@ class RunResult(Generic[AnyOutcome]):
     """
 
     executed: Executed[AnyOutcome]
-    document: RunDocument
+    document: AnyDocument
     kafka_lines: tuple[str, ...]
     broke_off: str
     interrupted: str
@@ -52,7 +53,7 @@ class RunResult(Generic[AnyOutcome]):
         return self.executed.outcome
 
 
-class Load(Generic[AnyOutcome]):
+class Load(Generic[AnyOutcome, AnyDocument]):
     """What one kind of run has of its own. It is for one run."""
 
     command: ClassVar[str]
@@ -100,7 +101,7 @@ class Load(Generic[AnyOutcome]):
 
     def result(
         self, executed: Executed[AnyOutcome], probes: Sequence[Probe[Any]], version: str | None
-    ) -> RunResult[AnyOutcome]:
+    ) -> RunResult[AnyOutcome, AnyDocument]:
         """The result, from the rows; `version` is the cluster's."""
         raise NotImplementedError
 
@@ -127,7 +128,9 @@ class Load(Generic[AnyOutcome]):
         )
 
 
-def run(load: Load[AnyOutcome], listeners: Listeners) -> RunResult[AnyOutcome]:
+def run(
+    load: Load[AnyOutcome, AnyDocument], listeners: Listeners
+) -> RunResult[AnyOutcome, AnyDocument]:
     """Carry it out. Raises KipctlError when it cannot begin, broke off, or was interrupted.
 
     What was measured until then is recorded; of a run that did not begin nothing is left.
@@ -148,14 +151,14 @@ def run(load: Load[AnyOutcome], listeners: Listeners) -> RunResult[AnyOutcome]:
 
 
 def measure(
-    load: Load[AnyOutcome],
+    load: Load[AnyOutcome, AnyDocument],
     cluster: Cluster,
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
     start: Starter | None = None,
     actions: Actions | None = None,
-) -> RunResult[AnyOutcome]:
+) -> RunResult[AnyOutcome, AnyDocument]:
     """Measure on a topic that is there and ready, with the plan's actions meanwhile, or with others
     that end the load.
 

@@ -46,11 +46,11 @@ def default_every_s(num_records: int, throughput: float, count: int = 0) -> floa
     return min(USUAL_EVERY_S, num_records / throughput / max(2, count + 1))
 
 
-def check_topic(name: str) -> None:
+def check_topic(name: str, option: str = "--topic") -> None:
     """Raise UsageError for what cannot be a topic's name (Kafka's Topic.validate)."""
     if name in (".", "..") or not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name):
         raise UsageError(
-            f"--topic {name!r} cannot be a topic.",
+            f"{option} {name!r} cannot be a topic.",
             "A topic's name is made of up to 249 letters, digits and . _ -",
         )
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from kipctl.background import every
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import record_count
+from kipctl.documents.runs import ProduceDocument
 from kipctl.errors import RefusedError, UsageError
 from kipctl.load.actions import Action, ActionKind, kafka_version
 from kipctl.load.execute import Executed, Listeners, actions_can_be_undone
@@ -84,7 +85,7 @@ class PerfPlan(RunPlan):
             self.check_partitions(OWN_TOPIC, self.partitions)
 
 
-class ProduceLoad(Load[ProduceOutcome]):
+class ProduceLoad(Load[ProduceOutcome, ProduceDocument]):
     """kipctl's producer alone."""
 
     command = "perf produce"
@@ -121,7 +122,7 @@ class ProduceLoad(Load[ProduceOutcome]):
         executed: Executed[ProduceOutcome],
         probes: Sequence[Probe[Any]],
         version: str | None,
-    ) -> RunResult[ProduceOutcome]:
+    ) -> RunResult[ProduceOutcome, ProduceDocument]:
         outcome, parts, spec = executed.outcome, probes[-1].results, self.plan.probe
         measured = measured_produce(outcome, parts)
         document = summarize_produce(measured, executed.actions, version)
@@ -189,7 +190,7 @@ def produce_settings(spec: ProduceSpec, interval_ns: int) -> dict[str, object]:
 
 def measure_during(
     act: Callable[[], T], cluster: Cluster, listeners: Listeners, *, moves_leaders: bool
-) -> tuple[T, RunResult[ProduceOutcome]]:
+) -> tuple[T, RunResult[ProduceOutcome, ProduceDocument]]:
     """Produce to kipctl's own topic while `act` runs, from a second before to a second after.
 
     The topic is there when `act` is called, so that it can be part of what is done;

@@ -1,15 +1,20 @@
 """`kipctl tap`: a tap for as long as somebody wants it, what its clients did, and the record."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from kipctl.child_process import ChildDiedError
-from kipctl.client_behaviour.behaviour import Doubt, verdict_document
+from kipctl.client_behaviour.behaviour import verdict_document
+from kipctl.client_behaviour.doubt import Doubt
+from kipctl.client_behaviour.findings.catalogue import FINDINGS
+from kipctl.client_behaviour.findings.document import finding_document
+from kipctl.client_behaviour.findings.finding import Times
 from kipctl.client_behaviour.software import Software
+from kipctl.documents.common import Waits
+from kipctl.documents.tap import Conditions, TapClient, TapDocument, TapFinding
 from kipctl.errors import UsageError
 from kipctl.load.record import describe, recording, rows_folder
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
@@ -19,6 +24,7 @@ from kipctl.protocol.error_codes import error_name
 from kipctl.tap.export import left_in, write
 from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
 from kipctl.tap.recorder import DATASETS
+from kipctl.tap.sightings import FindingSeen
 from kipctl.tap.spec import TapSpec, api_name
 from kipctl.trace.store import RUN_FILE, Run
 
@@ -34,7 +40,7 @@ class TapPlan:
     record: Path | None = None
 
 
-def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
+def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> TapDocument:
     """Run the tap until `wait` returns; the document of what it saw. Raises KipctlError.
 
     The trace is recorded also when `wait` raises, and when the tap's process has died.
@@ -45,9 +51,10 @@ def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
                 wait(running)
             finally:
                 outcome = _outcome(running, rows)
-                document = {
-                    "clients_connect_to": plan.spec.advertised_address(running.bootstrap_server)
-                } | described(outcome, conditions(plan.spec))
+                document = described(outcome, conditions(plan.spec))
+                document["clients_connect_to"] = plan.spec.advertised_address(
+                    running.bootstrap_server
+                )
                 if run and rows:
                     record(run, rows, outcome, str(plan.spec.access), document)
                     (rows.parent / RUN_FILE).unlink()  # there is nothing to repair any more
@@ -83,9 +90,7 @@ def _outcome(running: RunningTap, rows: Path | None) -> TapOutcome:
         return found
 
 
-def record(
-    run: Run, rows: Path, outcome: TapOutcome, servers: str, document: Mapping[str, Any]
-) -> None:
+def record(run: Run, rows: Path, outcome: TapOutcome, servers: str, document: TapDocument) -> None:
     """Make the run whole, of a tap whose rows are there."""
     write(run, outcome, rows)
     run.write("events", [])
@@ -109,10 +114,10 @@ class TapSettings:
     """What is known of a tap when it begins."""
 
     bootstrap_server: str
-    conditions: Mapping[str, Any]
+    conditions: Conditions
 
 
-def repaired(run: Run, known: TapSettings, rows: Path, failure: str) -> Mapping[str, Any]:
+def repaired(run: Run, known: TapSettings, rows: Path, failure: str) -> TapDocument:
     """Make a tap's run whole whose recorder was killed; its document. Raises UsageError."""
     outcome = left_in(rows / TAPS_ROWS, failure)
     if outcome is None:
@@ -123,8 +128,8 @@ def repaired(run: Run, known: TapSettings, rows: Path, failure: str) -> Mapping[
 
 
 def described(
-    outcome: TapOutcome, conditions: Mapping[str, Any], since: TapOutcome | None = None
-) -> dict[str, Any]:
+    outcome: TapOutcome, conditions: Conditions, since: TapOutcome | None = None
+) -> TapDocument:
     """What `--output json` prints; rates are of the time since then, or since the tap began."""
     seconds = (outcome.now_us - outcome.start_us) / 1e6
     before = (
@@ -142,7 +147,7 @@ def described(
         },
         "listeners": [{"broker": broker, "port": port} for broker, port in outcome.ports.items()],
         "clients": [
-            client_document(seen, rate_s, before.get(seen.identity, 0))
+            client_document(seen, outcome.start_us, rate_s, before.get(seen.identity, 0))
             for seen in sorted_clients(outcome)
         ],
         "leaders": {str(broker): count for broker, count in sorted(outcome.leading.items())},
@@ -172,9 +177,11 @@ def sorted_clients(outcome: TapOutcome) -> list[ClientSeen]:
     return sorted(outcome.clients, key=lambda seen: seen.identity)
 
 
-def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[str, Any]:
-    """One client; its requests without the first `before` came within so many seconds."""
+def client_document(seen: ClientSeen, start_us: int, seconds: float, before: int = 0) -> TapClient:
+    """One client of a tap that began then; its requests without the first `before` came within so
+    many seconds."""
     counts, identity, what, waits = seen.counts, seen.identity, seen.seen, seen.seen.waits
+    software = Software(identity.software_name, identity.software_version)
     requests = counts.requests.total()
     batches, *took_us = seen.took_us
     return {
@@ -182,11 +189,14 @@ def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[s
         "host": identity.host,
         "software_name": identity.software_name or None,
         "software_version": identity.software_version or None,
-        "verdict": verdict_document(
-            what, Software(identity.software_name, identity.software_version)
-        ),
-        "connections": {"open": seen.connections, "made": counts.connections}
-        | {"lost": counts.lost, "reset": counts.resets},
+        "verdict": verdict_document(what, software),
+        "findings": [_finding(finding, software, start_us) for finding in seen.findings],
+        "connections": {
+            "open": seen.connections,
+            "made": counts.connections,
+            "lost": counts.lost,
+            "reset": counts.resets,
+        },
         "requests": {
             "total": requests,
             "per_second": round((requests - before) / seconds, 1) if seconds else 0.0,
@@ -225,17 +235,31 @@ def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[s
     }
 
 
-def _milliseconds(times_us: Sequence[int]) -> dict[str, float]:
-    return {name: us / 1000 for name, us in zip(("p50", "p99", "max"), times_us, strict=True)}
+def _finding(seen: FindingSeen, software: Software, start_us: int) -> TapFinding:
+    finding, first = FINDINGS[seen.id], seen.first
+    return {
+        **finding_document(finding, Times(seen.times, seen.of), finding.affected(software)),
+        "first": {
+            "ms": (first.at_us - start_us) / 1000,
+            "topic": first.topic or None,
+            "partition": first.partition if first.topic else None,
+            "broker": first.broker if first.broker >= 0 else None,
+        },
+    }
+
+
+def _milliseconds(times_us: Sequence[int]) -> Waits:
+    p50, p99, longest = (us / 1000 for us in times_us)
+    return {"p50": p50, "p99": p99, "max": longest}
 
 
 def _named(errors: Counter[int]) -> dict[str, int]:
     return {error_name(code): count for code, count in errors.most_common()}
 
 
-def conditions(spec: TapSpec) -> dict[str, Any]:
+def conditions(spec: TapSpec) -> Conditions:
     """What the tap changes on the way; empty for one that only looks on."""
-    found: dict[str, Any] = {}
+    found: Conditions = {}
     if spec.caps:
         found["cap"] = {api_name(key): highest for key, highest in spec.caps}
     if spec.delays:

@@ -180,20 +180,20 @@ def all_healths(of_workers: Sequence[Health | None]) -> Health | None:
     if len(known) < len(of_workers):
         return None
     return Health(
-        sum(one.throttle_ms for one in known),
-        tuple(dict.fromkeys(change for one in known for change in one.topic_changes)),
-        max(one.lag_p50_us for one in known),
-        max(one.lag_p99_us for one in known),
-        max(one.lag_max_us for one in known),
-        sum(one.reauthentications for one in known),
-        max(one.reauthentication_max_us for one in known),
-        _added(one.connection_failures for one in known),
-        _added(one.hinted_elsewhere for one in known),
+        sum(health.throttle_ms for health in known),
+        tuple(dict.fromkeys(change for health in known for change in health.topic_changes)),
+        max(health.lag_p50_us for health in known),
+        max(health.lag_p99_us for health in known),
+        max(health.lag_max_us for health in known),
+        sum(health.reauthentications for health in known),
+        max(health.reauthentication_max_us for health in known),
+        _added(health.connection_failures for health in known),
+        _added(health.hinted_elsewhere for health in known),
     )
 
 
 def _added(counts: Iterable[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
-    return tuple(sum((Counter(dict(one)) for one in counts), Counter[str]()).items())
+    return tuple(sum((Counter(dict(pairs)) for pairs in counts), Counter[str]()).items())
 
 
 def _all_cpu_s(of_workers: Sequence[float | None]) -> float | None:

@@ -52,7 +52,7 @@ def action_table(
     to answered) and `convergence_us` (answered to converged), null when that did not happen;
     `redirected` (episodes that began with it) and `recovery_us`; and for each of WINDOWS
     `<window>_seconds`, `_records` (acknowledged), `_records_per_second`, `_failed` (records),
-    `_p99_us` (latency, exact, by records after the warm-up) and `_read` (records that consumers
+    `_latency_p99_us` (exact, by records after the warm-up) and `_read` (records that consumers
     got; null of a run without); null where the window is empty.
 
     A record counts in the window in which it was acknowledged, given up or read. `recovery_us` is
@@ -81,7 +81,7 @@ def action_table(
         "records": records,
         "records_per_second": F.round(records / seconds, 1),
         "failed": F.coalesce("failed", F.lit(0)),
-        "p99_us": F.col("p99_us"),
+        "latency_p99_us": F.col("p99_us"),
         "read": F.when(F.col("consumes"), F.coalesce("read", F.lit(0))),
     }
     bounds = [name for window in WINDOWS for name in _bounds(window)]

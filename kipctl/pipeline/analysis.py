@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
+from kipctl.documents.analysis import AnalysedRun, AnalysisDocument
 from kipctl.errors import UsageError
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.inputs import ALWAYS, RecordedRun, open_runs
@@ -69,7 +70,7 @@ def makes(source: Source, question: Question, *, whole: bool = False) -> dict[st
     """
     slowest_first = sorted(question.tables, key=lambda table: table.name not in _FIRST)
     return {
-        table.name: partial(table.make, source, table.keys(question.by))
+        table.name: partial(table.documented, source, table.keys(question.by))
         for table in slowest_first
         if whole or table.dataset in source.trace.present
     }
@@ -114,7 +115,7 @@ def analyse_runs(
     question: Question = Question(),
     period: Period = ALWAYS,
     save_to: str | None = None,
-) -> dict[str, Any]:
+) -> AnalysisDocument:
     """The document of `analyze --output json`: the runs, and the rows of every table.
 
     `tables` says of each its title, its keys, how many `rows` it has and how many are `shown`. With
@@ -127,7 +128,7 @@ def analyse_runs(
     return analysed(Source(trace, period, question.window_us), question, save_to)
 
 
-def analysed(source: Source, question: Question, save_to: str | None = None) -> dict[str, Any]:
+def analysed(source: Source, question: Question, save_to: str | None = None) -> AnalysisDocument:
     """The document of `analyse_runs`, of runs that are open; the folder `save_to` is there.
 
     Raises UsageError for a period that holds nothing.
@@ -141,12 +142,12 @@ def analysed(source: Source, question: Question, save_to: str | None = None) -> 
     if source.period != ALWAYS and not any(answer.rows for answer in answers.values()):
         raise UsageError(
             "Nothing of these runs lies in the period.",
-            "Times without a date count from each run's start; see --since and --until.",
+            "Times without a date count from each run's start; see --since and --before.",
         )
-    return {
+    document = {
         "runs": [_described(run) for run in source.trace.runs],
         "by": list(question.by),
-        "window_us": question.window_us,
+        "window_ms": question.window_us / 1000,
         "tables": {
             table.name: {
                 "title": table.title,
@@ -161,9 +162,10 @@ def analysed(source: Source, question: Question, save_to: str | None = None) -> 
             for table in question.tables
         },
     }
+    return cast(AnalysisDocument, document)  # its keys are the names of the tables
 
 
-def _described(run: RecordedRun) -> dict[str, Any]:
+def _described(run: RecordedRun) -> AnalysedRun:
     description = run.description
     return {
         "run": run.name,

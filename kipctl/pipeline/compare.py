@@ -10,11 +10,11 @@ latency with the time until then, a lower bound.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kipctl.documents.analysis import ComparedMeasure as ComparedMeasureDocument
 from kipctl.errors import UsageError
 from kipctl.pipeline.columns import count_if, is_leader_error, nearest_rank
 from kipctl.pipeline.concurrent import all_at_once
@@ -148,8 +148,12 @@ class ComparedMeasure:
         is_different = None if self.measure.by_size else self.verdict.is_different_alone
         return Compared(self.a, self.b, is_different, self.may_lack)
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> ComparedMeasureDocument:
         """For JSON."""
+
+        def by_run(side: str) -> dict[str, float | None]:
+            return {run: v for (of, run), v in sorted(self.by_run.items()) if of == side}
+
         return {
             "measure": self.measure.name,
             "title": self.measure.title,
@@ -159,12 +163,8 @@ class ComparedMeasure:
             "difference": self.absolute,
             "difference_percent": self.percent,
             **self.verdict.as_document(),
-            **{
-                f"{side}_by_run": {
-                    run: v for (of, run), v in sorted(self.by_run.items()) if of == side
-                }
-                for side in SIDES
-            },
+            "a_by_run": by_run("a"),
+            "b_by_run": by_run("b"),
         }
 
 

@@ -89,7 +89,11 @@ def _input_bytes(session: SparkSession, inputs: Sequence[str]) -> int:
         try:
             system, path = located_on(session, text)
             for status in system.globStatus(path) or ():
-                total += system.getContentSummary(status.getPath()).getLength()
+                # Of a file it is known: asking an object store takes as long as a listing.
+                if status.isFile():
+                    total += status.getLen()
+                else:
+                    total += system.getContentSummary(status.getPath()).getLength()
         except Py4JJavaError:  # who reads it says what is wrong with it
             continue
     return total

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+
 from kipctl.errors import PipelineError
 from kipctl.pipeline.files import unquoted
 
@@ -20,20 +22,40 @@ _REASONS = (
     ),
 )
 _MEMORY = "--conf spark.driver.memory=4g (2g unless set)"
+_OUT_OF_MEMORY = re.compile(
+    r"OutOfMemoryError(?:: (?:\[[\w.]+\] )?([^\n]*?)\.?\s*(?:SQLSTATE.*)?)?$", re.MULTILINE
+)
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]*python[^"]*)"')
+_NO_THREAD = "unable to create native thread"
 
 
 def failure_of(failed: BaseException, log: Path, *, has_ended: bool) -> PipelineError:
     """The error to tell; `has_ended` says whether Spark's JVM answers no more."""
-    text, own_words = str(failed), f"Spark's own words are in {log}."
+    own_words = f"Spark's own words are in {log}."
+    try:
+        text = str(failed)
+    except (Py4JError, OSError):  # the JVM is asked for it, and may end meanwhile
+        has_ended = True
     if has_ended:
         return PipelineError(
-            "Spark's JVM has ended: killed, maybe since the machine was short of memory (dmesg).",
+            "Spark's JVM has ended: its memory was exhausted, or it was killed since the machine's "
+            "was (dmesg).",
             f"Set how much it may take: {_MEMORY}.\n{own_words}",
         )
-    if "OutOfMemoryError" in text:
+    if exhausted := _OUT_OF_MEMORY.search(text):
+        of_what = f": {exhausted[1][:200]}" if exhausted[1] else ""
+        more = f"Give it more: {_MEMORY}; of executors, spark.executor.memory."
+        if _NO_THREAD in of_what:
+            more = "It may have no more threads: see ulimit -u, and pids.max of its cgroup."
+        return PipelineError(f"Spark's memory is exhausted{of_what}.", f"{more}\n{own_words}")
+    if lacks := _NO_MODULE.search(text) or _NO_PYTHON.search(text):
         return PipelineError(
-            "Spark's memory is exhausted.",
-            f"Give it more: {_MEMORY}; of executors, spark.executor.memory.\n{own_words}",
+            f"An executor's Python has no {lacks[1]}."
+            if lacks.re is _NO_MODULE
+            else f"An executor has no {lacks[1]}.",
+            "Executors read request logs with Python: PYSPARK_PYTHON names one there of this "
+            f"machine's minor version, with pyarrow and msgspec.\n{own_words}",
         )
     broken = _BROKEN_FILE.search(text)
     if broken and "FileNotFoundException" not in text and not broken[1].endswith(".parquet"):

@@ -8,16 +8,20 @@ was tried with.
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from py4j.java_gateway import JavaGateway, JavaObject
+import pyarrow as pa
+from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JavaObject, JVMView
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
 from kipctl.pipeline.class_archive import ClassArchive
 from kipctl.pipeline.launch import Launched, ended_in_time
@@ -58,7 +62,24 @@ def begin(launched: Launched, log: Path) -> JavaGateway:
     answer = launched.gateway()
     if answer is None:
         raise why_not_begun(log)
-    return connected(*answer, launched.process)
+    gateway = connected(*answer, launched.process)
+    gateway.settings = launched.settings
+    return gateway
+
+
+def forget_settings(gateway: JavaGateway, defaults: Mapping[str, str]) -> None:
+    """Let a JVM forget what the session that it was started for was set to, but for the defaults.
+
+    Those settings are properties of the JVM, and a later session has what it is not set to from
+    them: an analysis after a load would fail with the first task that is lost.
+    """
+    system = gateway.jvm.java.lang.System
+    for name in gateway.settings:
+        if name in defaults:
+            system.setProperty(name, defaults[name])
+        else:
+            system.clearProperty(name)
+    gateway.settings = ()
 
 
 def connected(
@@ -69,7 +90,35 @@ def connected(
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
     assert isinstance(gateway, JavaGateway)
     gateway.proc = process
+    gateway.jvm = _View(gateway.jvm)
     return gateway
+
+
+class _View(JVMView):  # type: ignore[misc]
+    """Asks the JVM for a class once.
+
+    PySpark asks for one, and for its method, each time that it makes a column: a third of all that
+    it sends. Where PySpark gives the simple name of a class, the JVM looks for it in every jar.
+    """
+
+    def __init__(self, view: JVMView) -> None:
+        super().__init__(view._gateway_client, view._jvm_name, view._id)
+
+    def __getattr__(self, name: str) -> object:
+        answer = super().__getattr__(name)
+        if isinstance(answer, JavaClass):
+            answer = self.__dict__[name] = _Class(answer._fqn, answer._gateway_client)
+        return answer
+
+
+class _Class(JavaClass):  # type: ignore[misc]
+    """Asks the JVM for a static method once; what a field holds may change."""
+
+    def __getattr__(self, name: str) -> object:
+        answer = super().__getattr__(name)
+        if isinstance(answer, JavaMember):
+            self.__dict__[name] = answer
+        return answer
 
 
 @contextmanager
@@ -151,6 +200,23 @@ def of_kept_rows(kept: DataFrame) -> DataFrame:
     found = java_session.sharedState().cacheManager().lookupCachedData(kept._jdf)
     rows = found.get().cachedRepresentation()
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, rows), session)
+
+
+def mapped_in_arrow(
+    frame: DataFrame,
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """`frame.mapInArrow`, without pandas: PySpark asks for it on this machine, and its workers make
+    no use of it."""
+    session = frame.sparkSession
+    returned = from_arrow_schema(schema)
+    mapped = UserDefinedFunction(
+        function, returnType=returned, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
+    of_columns = mapped(*(frame[name] for name in frame.columns))
+    rows = frame._jdf.mapInArrow(of_columns._jc, False, None)
+    return DataFrame(rows, session)
 
 
 def located_on(session: SparkSession, text: str) -> tuple[JavaObject, JavaObject]:

@@ -15,7 +15,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,10 +47,14 @@ _LAUNCHER_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A JVM that was started; when its input ends, it does. `info` is where it says its port."""
+    """A JVM that was started with settings of these names; when its input ends, it does.
+
+    `info` is where it says its port.
+    """
 
     process: "subprocess.Popen[bytes]"
     info: Path
+    settings: Collection[str]
 
     def end(self) -> None:
         """End it, when nobody is to use it."""
@@ -173,7 +177,7 @@ def launch(
     except OSError:
         shutil.rmtree(folder)
         raise
-    return Launched(process, info)
+    return Launched(process, info, conf.keys())
 
 
 def _java_command(

@@ -3,7 +3,9 @@ are one row where there are too many for a row each. Pure."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median_low
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from kipctl.documents.pages import LeaderBand, LeaderBands
 
 MOST_BANDS = 16
 """Rows that are drawn of a run."""
@@ -29,7 +31,7 @@ class _LeaderHistory(NamedTuple):
 
 def bands(
     before: Mapping[tuple[str, int], int], changes: Sequence[Change], span: tuple[int, int]
-) -> dict[str, Any]:
+) -> LeaderBands:
     """Rows for a picture of who led, from the leaders `before` and the changes, in order of time.
 
     Result: `partitions`, how many there are; `rows`, each with `names` (of up to _MOST_NAMED
@@ -68,7 +70,7 @@ def bands(
 
 def _row(
     group: Sequence[tuple[str, int]], histories: Sequence[_LeaderHistory], span: tuple[int, int]
-) -> dict[str, Any]:
+) -> LeaderBand:
     times = [span[0], *(median_low(at) for at in zip(*(c.times for c in histories), strict=True))]
     return {
         "names": [f"{topic}-{partition}" for topic, partition in group[:_MOST_NAMED]],

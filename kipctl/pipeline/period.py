@@ -1,4 +1,4 @@
-"""`--since` and `--until`: a part of a trace, by wall clock or from its start."""
+"""`--since` and `--before`: a part of a trace, by wall clock or from its start."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,22 +21,22 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From `since` on and before `until`; None is open."""
+    """From `since` on, and earlier than `before`; None is open."""
 
     since: Moment | None = None
-    until: Moment | None = None
+    before: Moment | None = None
 
     @property
     def is_by_wall(self) -> bool:
         """Whether it takes a wall clock to say what lies in it."""
-        return any(moment.is_wall for moment in (self.since, self.until) if moment)
+        return any(moment.is_wall for moment in (self.since, self.before) if moment)
 
     def widest(self, first_start_us: int, last_start_us: int) -> "Period":
         """What of runs that started between these wall clocks may lie in it, from their starts."""
-        since, until = self.since, self.until
+        since, before = self.since, self.before
         return Period(
             since and Moment(since.after(last_start_us), is_wall=False),
-            until and Moment(until.after(first_start_us), is_wall=False),
+            before and Moment(before.after(first_start_us), is_wall=False),
         )
 
     def condition(self, column: str, start_wall_us: int | str) -> str:
@@ -53,20 +53,20 @@ class Period:
         parts = []
         if self.since:
             parts.append(f"{column} >= {bound(self.since)}")
-        if self.until:
-            parts.append(f"{column} < {bound(self.until)}")
+        if self.before:
+            parts.append(f"{column} < {bound(self.before)}")
         return " and ".join(parts) or "true"
 
 
-def parse_period(since: str | None, until: str | None) -> Period:
+def parse_period(since: str | None, before: str | None) -> Period:
     """What the two options mean. Raises UsageError, also for a period that is surely empty."""
     period = Period(
         _parse_moment("--since", since) if since else None,
-        _parse_moment("--until", until) if until else None,
+        _parse_moment("--before", before) if before else None,
     )
-    begin, end = period.since, period.until
+    begin, end = period.since, period.before
     if begin and end and begin.is_wall == end.is_wall and begin.us >= end.us:
-        raise UsageError(f"--since {since} is not before --until {until}: nothing is between them.")
+        raise UsageError(f"--since {since} is not earlier than --before {before}: nothing is left.")
     return period
 
 

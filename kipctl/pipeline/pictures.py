@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kipctl.documents.pages import DrawnRun, LeadersInTime, RunPictures, TablesByArm, Timeline
 from kipctl.pipeline.analysis import Question, analysed, collected, makes
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.files import Files, literally
@@ -57,14 +58,10 @@ def report_document(
     paths: Sequence[str],
     period: Period = ALWAYS,
     arms: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+) -> RunPictures:
     """What `kipctl.report.html` makes a page of.
 
-    `analysis` is the document of `analyze --output json` by run and arm, and `arms` has the tables
-    _ARM_TABLES by arm. `runs` says of each what spoilt it, and what it was made with. `timelines`
-    have the timelines of up to MOST_TIMELINES runs, in buckets of `bucket_us`. `waits` (of moved
-    leaders) and `latencies` count by run how many were up to so many microseconds long. `slowest`
-    are the redirected batches and Fetches that took longest, with each attempt. Period and `arms`
+    `analysis` is by run and arm; `timelines` are of up to MOST_TIMELINES runs. Period and `arms`
     are as of `analyse_runs` and `open_runs`, and so is what is raised.
     """
     source = Source(open_runs(spark, paths, arms), period)
@@ -80,11 +77,16 @@ def report_document(
         "arms": partial(_by_arm, source),
         "timelines": partial(_timelines, source, shown, spans, bucket_us),
     }
+    found = all_at_once(asked)
     return {
         "analysis": analysis,
         "bucket_us": bucket_us,
         "runs": [_described(run, spans.get(run.name)) for run in runs],
-        **all_at_once(asked),
+        "latencies": found["latencies"],
+        "waits": found["waits"],
+        "slowest": found["slowest"],
+        "arms": found["arms"],
+        "timelines": found["timelines"],
     }
 
 
@@ -113,7 +115,7 @@ def _bin(value: str) -> Column:
     return F.ceil(F.log10(F.greatest(F.col(value), F.lit(1))) * BINS_A_DECADE)
 
 
-def _described(run: RecordedRun, span: tuple[int, int] | None) -> dict[str, Any]:
+def _described(run: RecordedRun, span: tuple[int, int] | None) -> DrawnRun:
     description = redacted(run.description)
     return {
         "run": run.name,
@@ -154,10 +156,11 @@ def _collected(frame: DataFrame, *order: str) -> Rows:
     return [row.asDict(recursive=True) for row in frame.orderBy(*order).collect()]
 
 
-def _by_arm(source: Source) -> dict[str, Rows]:
+def _by_arm(source: Source) -> TablesByArm:
     tables = tuple(table for table in TABLES if table.name in _ARM_TABLES)
     answers = collected(makes(source, Question(("arm",), tables=tables)))
-    return {name: answers[name].rows if name in answers else [] for name in _ARM_TABLES}
+    of = {name: answers[name].rows if name in answers else [] for name in _ARM_TABLES}
+    return {"records": of["records"], "moves": of["moves"], "redirects": of["redirects"]}
 
 
 def _latencies(source: Source) -> Rows:
@@ -215,7 +218,7 @@ def _timelines(
     shown: Sequence[str],
     spans: Mapping[str, tuple[int, int]],
     bucket_us: int,
-) -> Rows:
+) -> list[Timeline]:
     part = Source(_of_runs(source.trace, shown), source.period, bucket_us)
     latency = tuple(table for table in TABLES if table.name == "latency")
     question = Question(("run", "window"), bucket_us, tables=latency)
@@ -281,12 +284,15 @@ def _by_bucket(frame: DataFrame, moment: str, bucket_us: int, keys: tuple[str, .
     )
 
 
-def _leaders(source: Source, run: RecordedRun, span: tuple[int, int]) -> dict[str, Any]:
+def _leaders(source: Source, run: RecordedRun, span: tuple[int, int]) -> LeadersInTime:
     """Who led which partitions, as far as brokers' Metadata was looked at (`events`): without any
     change seen, whether leaders stayed is not known."""
     changes = _changes(source, run)
-    found = bands(_leaders_before(run) if changes else {}, changes[:MOST_CHANGES], span)
-    return found | {"has_more_changes": len(changes) > MOST_CHANGES}
+    before = _leaders_before(run) if changes else {}
+    return {
+        **bands(before, changes[:MOST_CHANGES], span),
+        "has_more_changes": len(changes) > MOST_CHANGES,
+    }
 
 
 def _leaders_before(run: RecordedRun) -> dict[tuple[str, int], int]:

@@ -25,6 +25,7 @@ from kipctl.client_behaviour.episode import (
 )
 from kipctl.pipeline.columns import brokers_named, count_if, is_leader_error
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode
 
 ATTEMPTS = StructType(
     [
@@ -51,6 +52,7 @@ what the answer showed of the partition."""
 PARTITION = ("cluster", "client", "api_key", "topic", "partition")
 _EPISODE = (*PARTITION, "episode")
 _ORDER = ("at_us", "kind", "connection", "hint_epoch")
+_FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
 _REFUSED, _SHOWN, _SENT, _SUCCEEDED = range(4)
 """Kinds of events; of several at the very same time they come in this order."""
 
@@ -61,9 +63,9 @@ def episodes(attempts: DataFrame) -> DataFrame:
     Result: PARTITION; `connection` (of the first refusal), `first_error_us`, `ended_us` (null if
     the end was not seen) and `last_us` (of what was seen); `errors`, `hints` (errors that name a
     leader), `appended_then_failed`; `outcome` (an Outcome's value), `faults` (HintFaults' values),
-    `looped`, `reaction_us` and `wait_us` as Episode has them; `was_behind`, whether the
-    reaction stood behind another request of its connection, and was sent sooner than it seems, no
-    one knows when; `refused_us` and `from_broker` (the
+    `looped`, `fenced`, `not_ready`, `reaction_us` and `wait_us` as Episode has them; `was_behind`,
+    whether the reaction stood behind another request of its connection, and was sent sooner than it
+    seems, no one knows when; `refused_us` and `from_broker` (the
     last refusal before the reaction), `to_broker` (that of the reaction), `hint_leader`, `brokers`
     (`1->2`: of the first refusal, and of the end or the last attempt). Where a broker is not known,
     `outcome`, `reaction_us` and `wait_us` are null.
@@ -258,6 +260,8 @@ def _summed(events: DataFrame) -> DataFrame:
         & (F.col("broker") == hinted)
         & ((F.col("gap_us") >= BACKOFF_US) | F.col("_loops"))
     )
+    held = F.when(undecided, F.col("hint.hint_leader")).otherwise(hinted)
+    not_ready = is_refused & (F.col("broker") == held) & (F.col("gap_us") >= PAUSE_US)
     leads = (
         _is(_SENT) & (F.col("broker") == F.col("taker")) & (F.col("broker") != F.col("last.broker"))
     )
@@ -296,6 +300,8 @@ def _summed(events: DataFrame) -> DataFrame:
             count_if(F.col("is_hint")).alias("hints"),
             count_if(is_refused & (F.col("base_offset") >= 0)).alias("appended_then_failed"),
             F.bool_or("looped").alias("looped"),
+            F.bool_or(is_refused & (F.col("error") == _FENCED)).alias("fenced"),
+            count_if(not_ready).alias("not_ready"),
             F.collect_set(fault).alias("faults"),
             F.bool_or(F.coalesce(disowned, F.lit(False))).alias("_disowned"),
             F.bool_or(usable).alias("_usable"),
@@ -320,6 +326,8 @@ def _summed(events: DataFrame) -> DataFrame:
             "hints",
             "appended_then_failed",
             "looped",
+            "fenced",
+            "not_ready",
             F.when(
                 F.col("_disowned"),
                 F.array_union("faults", F.array(F.lit(HintFault.REFUSER.value))),

@@ -36,6 +36,7 @@ from kipctl.pipeline.jvm import (
     begin,
     end,
     forget,
+    forget_settings,
     has_ended,
     keep,
     leave,
@@ -45,7 +46,7 @@ from kipctl.pipeline.jvm import (
 )
 from kipctl.pipeline.launch import log_path
 from kipctl.pipeline.place import DEFAULT_MASTER, Place
-from kipctl.pipeline.settings import local_settings
+from kipctl.pipeline.settings import defaults, local_settings
 from kipctl.pipeline.spark_log import log_python_to
 from kipctl.pipeline.start import conf_of, configured, options_of, started
 from kipctl.pipeline.warm import warm_log_path
@@ -159,7 +160,10 @@ def _started(
     """A session with an executor; a JVM that a master does not answer in time is ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    gateway = running_gateway() or begin(started(settings, options), log)
+    if gateway := running_gateway():
+        forget_settings(gateway, defaults(os.environ))
+    else:
+        gateway = begin(started(settings, options), log)
     interrupt.end_then(gateway)
     log_begins = log.stat().st_size if log.exists() else 0
     expired = threading.Event()

@@ -42,10 +42,12 @@ INITIAL_PARTITIONS_SETTING = "spark.sql.adaptive.coalescePartitions.initialParti
 _BYTES_A_PARTITION = 16 << 20
 """A quarter of Spark's `advisoryPartitionSizeInBytes`: what is read is compressed."""
 _LEAST_PARTITIONS = 8
-_MOST_PARTITIONS = 10_000
+_MOST_PARTITIONS = 2_000
+"""What the first shuffle brings is a small part of what is read, and the driver knows each pair."""
 _OPTIONS_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _OPTIONS_SETTINGS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+PLAINLY_COMPILED = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 _ENCRYPTION = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 _PROPERTY = re.compile(r"\s*([^\s#!=:][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
 
@@ -94,14 +96,16 @@ def jvm_options(
 ) -> list[str]:
     """Options for the driver's JVM: one with little to compute compiles its code plainly (C1).
 
-    Its garbage is collected by one thread, unless its user has chosen a collector.
+    What it compiled has room: Java gives C1 alone 48 MiB, which a dozen analyses of one JVM fill,
+    and then methods are dropped and compiled again. Its garbage is collected by one thread, unless
+    its user has chosen a collector.
     """
     users = [environment.get(name, "") for name in _OPTIONS_VARIABLES]
     users += [configured.get(name, "") for name in _OPTIONS_SETTINGS]
     if not is_light:
         return []
     chosen = _COLLECTOR.search(" ".join(users))
-    return ["-XX:TieredStopAtLevel=1", *([] if chosen else ["-XX:+UseSerialGC"])]
+    return [*PLAINLY_COMPILED, *([] if chosen else ["-XX:+UseSerialGC"])]
 
 
 def initial_partitions(input_bytes: int, configured: int | None) -> int:

@@ -1,6 +1,6 @@
 """What a table is declared as, and what the functions that make tables are given."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -62,8 +62,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns with one meaning, in Markdown. In a name, `<phase>` stands for each of PHASES, and
-    `<window>` for each of WINDOWS. A name's end is its unit: `_us` microseconds, `bytes` bytes."""
+    """Columns with one meaning, in Markdown, named as in every document (`kipctl.documents`):
+    `wait_ms.p50` is within `wait_ms`. In a name, `<phase>` stands for each of PHASES, and
+    `<window>` for each of WINDOWS. A name's end is its unit: `_ms` milliseconds, `bytes` bytes."""
 
     names: tuple[str, ...]
     meaning: str
@@ -110,3 +111,44 @@ class Table:
         """What is called otherwise is written out: the columns that tell its rows apart."""
         names = self.stands_for or {}
         return [column for key in self.keys(by) for column in names.get(key, (key,))]
+
+    def documented(self, source: Source, keys: list[str]) -> DataFrame:
+        """The table as it is declared: its keys, then its columns, times in milliseconds."""
+        made = self.make(source, keys)
+        own = [column for column in made.columns if column in self.key_columns(tuple(keys))]
+        names = (name for columns in self.columns for name in columns.written_out)
+        parts = _parts(name for name in names if name not in own)
+        # As text, which is one call of the JVM for all.
+        declared = (f"{_declared(name, of, made.columns)} as {name}" for name, of in parts.items())
+        return made.selectExpr(*own, *declared)
+
+
+_Parts = dict[str, "_Parts"]
+
+
+def _parts(names: Iterable[str]) -> _Parts:
+    """Names as a tree: `wait_ms.p50` is `p50` within `wait_ms`."""
+    tree: _Parts = {}
+    for name in names:
+        at = tree
+        for part in name.split("."):
+            at = at.setdefault(part, {})
+    return tree
+
+
+def _declared(name: str, within: _Parts, columns: Collection[str]) -> str:
+    """A declared column of those that a table is computed with: `wait_ms.p50` of `wait_p50_us` (or
+    of `p50_us`, where there is but one), `hints.stale` of `hints_stale`, `by_wait.longer` of
+    `longer`."""
+    if within:
+        inner = (
+            f"'{part}', {_declared(f'{name}.{part}', of, columns)}" for part, of in within.items()
+        )
+        return f"named_struct({', '.join(inner)})"
+    head, _, part = name.rpartition(".")
+    of = head.rpartition(".")[2].removesuffix("_ms")
+    for as_it_is in (part, f"{of}_{part}"):
+        if as_it_is in columns:
+            return as_it_is
+    plain = f"{part.removesuffix('_ms')}_us"
+    return f"{f'{of}_{plain}' if f'{of}_{plain}' in columns else plain} / 1000"

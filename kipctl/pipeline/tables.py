@@ -79,13 +79,13 @@ _RECORDS = _columns(
     {
         "batches": "acknowledged or given up",
         "acknowledged failed": "records of the whole run",
-        "first_us last_us": (
+        "first_ms last_ms": (
             "after the warm-up: the earliest intended send time, the latest acknowledgement; "
             "null if nothing was acknowledged"
         ),
         "bytes": "of the values of records acknowledged after the warm-up",
         "records_per_second": (
-            "those records, between `first_us` and `last_us`; of several runs, all their "
+            "those records, between `first_ms` and `last_ms`; of several runs, all their "
             "records by all their seconds; null if there are none"
         ),
     }
@@ -94,10 +94,9 @@ _LATENCY = _columns(
     {
         "time": "`latency` or `service`",
         "records": "how many",
-        "mean_us": "their mean, with decimals",
-        "p50_us p75_us p90_us p95_us p99_us p999_us p9999_us max_us": (
-            "percentiles, exact to the microsecond"
-        ),
+        "time_ms.mean": "their mean",
+        "time_ms.p50 time_ms.p75 time_ms.p90 time_ms.p95 time_ms.p99 time_ms.p999 time_ms.p9999"
+        " time_ms.max": "percentiles, exact to the microsecond",
     }
 )
 _FAILURES = _columns(
@@ -114,8 +113,8 @@ _REDIRECTS = _columns(
         "appended_then_failed": "leader errors with a base offset: the batch had been written",
         "hints_present": "leader errors that named a leader",
         (
-            "hints_absent hints_followed hints_known hints_stale hints_unknown_node hints_ignored"
-            " hints_draft hints_same_epoch hints_refuser hints_other_endpoint"
+            "hints.absent hints.followed hints.known hints.stale hints.unknown_node hints.ignored"
+            " hints.draft hints.same_epoch hints.refuser hints.other_endpoint"
         ): (
             "leader errors by what the client did with the hint, as in "
             "[measuring.md](measuring.md#three-ways-to-the-new-leader)"
@@ -123,14 +122,14 @@ _REDIRECTS = _columns(
         "same_epoch_retries": (
             "leader errors after which the batch was sent again to no newer leader epoch"
         ),
-        "client_share_p50_us client_share_p99_us client_share_sum_us": (
+        "client_share_ms.p50 client_share_ms.p99 client_share_ms.sum": (
             "backoff and metadata of an episode together: what a better client could save"
         ),
-        "<phase>_p50_us <phase>_p99_us <phase>_sum_us": (
+        "phases_ms.<phase>.p50 phases_ms.<phase>.p99 phases_ms.<phase>.sum": (
             "the same of each phase: `queued`, `detect`, `backoff`, `metadata`, `connect`, "
             "`throttled`, `not_ready`, `acknowledge`"
         ),
-        "latency_p50_us latency_p99_us latency_max_us": (
+        "latency_ms.p50 latency_ms.p99 latency_ms.max": (
             "of an episode; of a batch, from the intended send time of its first record"
         ),
         "loops": "episodes in which the batch went in a circle",
@@ -144,11 +143,12 @@ _MOVES = _columns(
             "client was refused"
         ),
         "not_ready": "of those, where the new leader refused: it did not know yet",
-        "wait_p50_us wait_p99_us wait_max_us": (
+        "wait_ms.p50 wait_ms.p99 wait_ms.max": (
             "what the client itself took from the first refusal to the send that succeeded, "
             "backoff and metadata; of several batches that met a move, the longest"
         ),
-        "below_3_ms below_30_ms below_90_ms below_150_ms below_1000_ms longer": (
+        "by_wait.below_3_ms by_wait.below_30_ms by_wait.below_90_ms by_wait.below_150_ms"
+        " by_wait.below_1000_ms by_wait.longer": (
             "moves by that wait: under 3 ms, from there on under 30 ms, and so on"
         ),
     }
@@ -157,21 +157,21 @@ _ACTIONS = _columns(
     {
         "run arm": "of the run",
         "number action": "1 is the run's first action; `rotate`, `elect` or `restart:BROKER`",
-        "called_us": "when it was asked for",
-        "answered_us": (
+        "called_ms": "when it was asked for",
+        "answered_ms": (
             "when the controller (or the broker's process) had done it; null if it did not "
             "come to that"
         ),
-        "converged_us": "when the Metadata of every broker showed it; null as before",
+        "converged_ms": "when the Metadata of every broker showed it; null as before",
         "partitions": "that it was about",
         "error": "why it failed; null if it did not",
-        "controller_us": "from the call to the answer; null as before",
-        "convergence_us": "from the answer until every broker showed it; null as before",
+        "controller_ms": "from the call to the answer; null as before",
+        "convergence_ms": "from the answer until every broker showed it; null as before",
         "redirected": (
             "batches and Fetches that met a leader error, and their first error between this "
             "call and the next"
         ),
-        "recovery_us": (
+        "recovery_ms": (
             "from the call until the last batch was acknowledged, or given up, or Fetch "
             "answered without an error, whose first error of any kind came between this call "
             "and the next; 0 if there was none"
@@ -183,9 +183,8 @@ _ACTIONS = _columns(
         "<window>_read": "records that consumers got in it; null of a run in which nobody read",
         "<window>_records_per_second": "of those",
         "<window>_failed": "records that were given up in it",
-        "<window>_p99_us": (
-            "latency of the records acknowledged in it; the warm-up is left out; null if "
-            "nothing is left"
+        "<window>_latency_ms.p99": (
+            "of the records acknowledged in it; the warm-up is left out; null if nothing is left"
         ),
     }
 )
@@ -198,7 +197,7 @@ _RPCS = _columns(
         "request_bytes response_bytes": (
             "sums of the whole frames; what a source does not report counts as 0"
         ),
-        "p50_us p99_us": "from sending to the answer; null if none came",
+        "took_ms.p50 took_ms.p99": "from sending to the answer; null if none came",
         "critical": "requests whose answer a batch waited for",
     }
 )

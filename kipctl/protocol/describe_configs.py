@@ -68,7 +68,8 @@ class DescribeConfigsResult(Message):
     def sources(self) -> dict[str, tuple[int, ...]]:
         """Where a value of each config is set, the one that holds first; empty without synonyms."""
         return {
-            config.name: tuple(one.source for one in config.synonyms) for config in self.configs
+            config.name: tuple(synonym.source for synonym in config.synonyms)
+            for config in self.configs
         }
 
 

@@ -166,11 +166,11 @@ def _written(endpoints: Iterable[NodeEndpoint]) -> bytes:
     every = tuple(endpoints)
     out = bytearray()
     write_unsigned_varint(out, len(every) + 1)
-    for one in every:
-        out += INT32.pack(one.node_id)
-        _write_text(out, one.host)
-        out += INT32.pack(one.port)
-        _write_text(out, one.rack)
+    for endpoint in every:
+        out += INT32.pack(endpoint.node_id)
+        _write_text(out, endpoint.host)
+        out += INT32.pack(endpoint.port)
+        _write_text(out, endpoint.rack)
         out.append(0)  # no tags
     return bytes(out)
 

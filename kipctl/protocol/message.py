@@ -144,14 +144,24 @@ def decode(cls: type[M], buffer: bytes, version: int, base: int = 0) -> M:
     Raises `MalformedFrame` when the bytes are anything else, and `ValueError` when there is no
     such version.
     """
+    body, left_over = decode_beginning(cls, buffer, version, base)
+    if left_over:
+        raise MalformedFrame(
+            f"{cls.__name__} v{version}: {left_over} bytes left over"
+            f" (byte {base + len(buffer) - left_over})"
+        )
+    return body
+
+
+def decode_beginning(cls: type[M], buffer: bytes, version: int, base: int = 0) -> tuple[M, int]:
+    """The message that `buffer` begins with, and how many bytes are left over. Raises as `decode`
+    does."""
     reader = Reader(bytes(buffer), base)
     try:
         body: M = _whole(cls, version).read(reader)
-        if reader.remaining:
-            raise reader.malformed(f"{reader.remaining} bytes left over")
     except MalformedFrame as error:
         raise _titled(error, cls, version) from None
-    return body
+    return body, reader.remaining
 
 
 _E = TypeVar("_E", EncodeError, MalformedFrame)

@@ -50,7 +50,7 @@ def brokers_report(
     """
     from kipctl.cluster.inspect.findings.isr import needed_by
 
-    chosen = [one for one in facts.brokers if not shown_brokers or one.id in shown_brokers]
+    chosen = [broker for broker in facts.brokers if not shown_brokers or broker.id in shown_brokers]
     needed = needed_by(facts)
     by_broker, brokers = _brokers(facts, chosen, needed)
     by_feature, features = _features(facts)
@@ -119,7 +119,7 @@ def _brokers(
         r for p in snapshot.partitions for r in facts.replicas(p) if r not in p.isr
     )
     adding = Counter(r for p in snapshot.partitions for r in facts.adding(p))
-    whose = [one.id for one in chosen if one.id in needed]
+    whose = [broker.id for broker in chosen if broker.id in needed]
     doubtful = may_be_needed(facts)
     return listing(
         "Brokers",
@@ -131,24 +131,24 @@ def _brokers(
             "leaders": "Leaders",
             "preferred": "Preferred",
             "not_in_sync": "Not in sync",
-            "adding": Column("(adding)", detail=True),
+            "adding_replicas": Column("(adding)", detail=True),
             "needed_by": "Needed by",
             "answers": "Answers",
         },
         (
             (
-                one.id,
-                host_port(one.broker.host, one.broker.port),
-                one.broker.rack,
-                _release(facts, one),
-                leader_counts[one.id],
-                preferred[one.id],
-                not_in_sync[one.id],
-                adding[one.id],
-                len(needed.get(one.id, ())) or (None if one.id in doubtful else 0),
-                one.no_answer is None,
+                broker.id,
+                host_port(broker.broker.host, broker.broker.port),
+                broker.broker.rack,
+                _release(facts, broker),
+                leader_counts[broker.id],
+                preferred[broker.id],
+                not_in_sync[broker.id],
+                adding[broker.id],
+                len(needed.get(broker.id, ())) or (None if broker.id in doubtful else 0),
+                broker.no_answer is None,
             )
-            for one in chosen
+            for broker in chosen
         ),
         (
             "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
@@ -175,7 +175,7 @@ def _broker_document(one: "BrokerFacts") -> dict[str, object]:
         },
         "api_versions": {str(key): list(versions) for key, versions in one.api_versions.items()},
         "settings": dict(one.settings),
-        "throttles": dict(one.throttles),
+        "throttle_settings": dict(one.throttles),
         "throttles_from": {
             config: [_SOURCES.get(source, "elsewhere") for source in sources]
             for config, sources in one.throttles_from.items()
@@ -193,7 +193,7 @@ def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
     return {
         "in_progress": None if copying.error else len(copying.busy),
         "error": copying.error,
-        "looked_s": copying.looked_s,
+        "looked_seconds": copying.looked_s,
         "standing": [
             {"broker": broker, "partitions": len(partitions)}
             for broker, partitions in copying.stalled.items()
@@ -370,13 +370,13 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
         },
         (
             (
-                str(one.severity),
-                one.what,
-                one.consequence,
-                " ".join((one.change, *one.commands)),
-                one.id,
+                str(finding.severity),
+                finding.what,
+                finding.consequence,
+                " ".join((finding.change, *finding.commands)),
+                finding.id,
             )
-            for one in findings
+            for finding in findings
         ),
     )
     return table
@@ -384,7 +384,7 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
 
 def _answer(facts: "ClusterFacts", severities: Counter[str]) -> Paragraph:
     """How the cluster is, in a sentence."""
-    releases = {release for one in facts.brokers if (release := _release(facts, one))}
+    releases = {release for broker in facts.brokers if (release := _release(facts, broker))}
     kafka = f"Kafka {', '.join(sorted(releases)) or '?'}"
     product = kafka if facts.product is Product.KAFKA else facts.product
     whose = f"{counted(len(facts.brokers), 'broker')} of {product}"

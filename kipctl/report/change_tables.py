@@ -15,7 +15,7 @@ from kipctl.report.tables import Column, Report, paragraphs
 from kipctl.roll.record import RollRecord
 
 if TYPE_CHECKING:
-    from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+    from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 CHANGES = "changes"
 
@@ -33,20 +33,21 @@ def history_report(
     Of the newest change `done` partitions are as planned; `changed_by` is who changes the cluster
     now (`Journal.locked_by`).
     """
+    made = {one.made_at.isoformat(): one.age(now, brief=True) for one in entries if one.made_at}
     table, objects = listing(
         "Journal",
         {
             "id": "Entry",
-            "age": "Made",
+            "made_at": Column("Made", words=made.__getitem__),
             "state": "State",
             "partitions": Column("Partitions", detail=True),
-            "command": "Command",
+            "command_line": "Command",
             "user": Column("By", detail=True),
         },
         (
             (
                 e.id,
-                e.age(now, brief=True),
+                _made_at(e),
                 _state(e, changed_by),
                 len(e.before) if isinstance(e, Entry) else None,
                 " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,
@@ -60,7 +61,7 @@ def history_report(
     if entries:
         newest = entries[0]
         if isinstance(newest, RollRecord):
-            what, progress = "roll", f"{newest.progress} are done."
+            what, progress = "roll", f"{newest.progress}."
         else:
             of = counted(len(newest.after), "partition")
             what, progress = "change", f"{done:,} of {of} {_as_planned(newest)}."
@@ -83,9 +84,13 @@ def history_report(
         closing.append(
             "Put back the throttles that are still set: " + Command("changes clear-throttles")
         )
-    if not changed_by and any(isinstance(e, Entry) and e.may_be_undone for e in entries):
-        closing.append("Undo one of them: " + Command("undo ID"))
-    documents = [{**shown, **_about(e)} for shown, e in zip(objects, entries, strict=True)]
+    undoable = next((e for e in entries if isinstance(e, Entry) and e.may_be_undone), None)
+    if undoable and not (changed_by or undoable.may_be_resumed):
+        closing.append("Undo one of them by its id: " + Command("undo", undoable.id))
+    documents = [
+        {**shown, **_about(e), "age": e.age(now, brief=True)}
+        for shown, e in zip(objects, entries, strict=True)
+    ]
     return Report(
         CHANGES,
         {"entries": documents, "older": older},
@@ -198,15 +203,6 @@ def _leader_state(leader: int | None, before: int | None, replicas: tuple[int, .
     return "led as before" if leader == before else "led by another"
 
 
-def is_as_planned(entry: Entry, partition: "Partition | None") -> bool:
-    """Whether the entry's change is done for this partition, as it is now. A pure function."""
-    if partition is None:
-        return False
-    if not entry.kind.has_way_back:
-        return partition.leader == partition.preferred_leader
-    return partition.replicas == entry.after.get(partition.id)
-
-
 def _as_planned(entry: Entry) -> str:
     return (
         "have their new replicas"
@@ -222,16 +218,22 @@ def _state(one: Entry | RollRecord, changed_by: str) -> str:
     return f"{state}, {phase_reached(one) if isinstance(one, Entry) else one.progress}"
 
 
+def _made_at(one: Entry | RollRecord) -> str | None:
+    return one.made_at.isoformat() if one.made_at else None
+
+
 def _about(one: Entry | RollRecord) -> dict[str, Any]:
     about = {
         "kind": str(one.kind),
         "state": str(one.state),
-        "made_at": one.made_at.isoformat() if one.made_at else None,
-        "command": list(one.origin.command),
+        "made_at": _made_at(one),
+        "command_line": list(one.origin.command),
         "user": one.origin.user,
         "host": one.origin.host,
     }
     if isinstance(one, RollRecord):
-        return about | {"nodes": len(one.steps), "nodes_left": len(one.left)}
+        return about | {"node_count": len(one.steps), "node_count_left": len(one.left)}
     about |= {"undoes": one.undoes or None, "saved": str(one.saved)}
-    return about | ({"phase": one.phase + 1, "phases": len(one.phases)} if one.phases else {})
+    return about | (
+        {"phase_number": one.phase + 1, "phase_count": len(one.phases)} if one.phases else {}
+    )

@@ -21,23 +21,24 @@ if TYPE_CHECKING:
 def clusters_report(file: Path, known: "list[NamedCluster]") -> Report:
     return Report(
         "clusters",
-        {"file": str(file), "clusters": [_document(one) for one in known]},
+        {"file": str(file), "clusters": [_document(cluster) for cluster in known]},
         (
             Table(
                 f"Clusters of {file}",
                 ("name", "bootstrap servers", "command config", "rack", "id", "protected", "map"),
                 tuple(
                     (
-                        one.name,
-                        one.bootstrap_servers,
-                        one.command_config or None,
-                        one.rack or None,
-                        one.id or None,
-                        "yes" if one.protected else "no",
-                        ", ".join(f"{at}={to}" for at, to in one.map) or None,
+                        cluster.name,
+                        cluster.bootstrap_servers,
+                        cluster.command_config or None,
+                        cluster.rack or None,
+                        cluster.id or None,
+                        "yes" if cluster.protected else "no",
+                        ", ".join(f"{at}={to}" for at, to in cluster.map) or None,
                     )
-                    for one in known
+                    for cluster in known
                 ),
+                name="clusters",
             ),
         ),
         opening=paragraphs(_counted(known)),
@@ -96,8 +97,11 @@ def connection_report(
         "Rights",
         (Column("command", heads=True), "needs", "missing", "not known"),
         tuple(
-            (one.command, *(_words(some) for some in (one.needed, one.missing, one.not_known)))
-            for one in found
+            (
+                rights.command,
+                *(_words(some) for some in (rights.needed, rights.missing, rights.not_known)),
+            )
+            for rights in found
         ),
         (
             "Rights on topics are those on the topics that --topic names. Topics of kipctl's own "
@@ -115,7 +119,7 @@ def connection_report(
                     "server": str(step.server),
                     "step": step.name,
                     "ok": step.is_good,
-                    "ms": step.ms,
+                    "took_ms": step.ms,
                     "what": step.detail,
                     "broker": step.broker,
                 }
@@ -127,12 +131,12 @@ def connection_report(
             ],
             "rights": [
                 {
-                    "command": one.command,
-                    "needed": [str(right) for right in one.needed],
-                    "missing": [str(right) for right in one.missing],
-                    "not_known": [str(right) for right in one.not_known],
+                    "command": rights.command,
+                    "needed": [str(right) for right in rights.needed],
+                    "missing": [str(right) for right in rights.missing],
+                    "not_known": [str(right) for right in rights.not_known],
                 }
-                for one in found
+                for rights in found
             ],
         },
         (way, *([allowed] if found else []), *([elsewhere] if cannot else [])),
@@ -172,13 +176,13 @@ def _reached(steps: "list[Step]", found: "list[CommandRights]", listed: int) -> 
             f" them, as {away[0].server}: {away[0].detail}.",
             tone=Tone.BAD if len(away) == listed else Tone.WARNING,
         )
-    if missing := [one for one in found if one.missing]:
+    if missing := [rights for rights in found if rights.missing]:
         return Paragraph(
-            f"{said}; rights are missing for {', '.join(one.command for one in missing)}.",
-            tuple(f"{one.command}: {_words(one.missing)}" for one in missing),
+            f"{said}; rights are missing for {', '.join(rights.command for rights in missing)}.",
+            tuple(f"{rights.command}: {_words(rights.missing)}" for rights in missing),
             Tone.WARNING,
         )
-    if not_known := sum(bool(one.not_known) for one in found):
+    if not_known := sum(bool(rights.not_known) for rights in found):
         return Paragraph(
             f"{said}, and no right is missing; for {counted(not_known, 'command')} some are not"
             " known (those on topics that no --topic names, or the cluster does not say)."

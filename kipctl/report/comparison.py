@@ -1,8 +1,9 @@
 """What a comparison of runs says, as a document."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
+from kipctl.documents.analysis import ComparisonDocument, SettingDiffers
 from kipctl.measure.doubts import FEW_MOVES, few_moves_doubts
 from kipctl.pipeline.compare import SIDES
 from kipctl.report.tap_tables import verdicts
@@ -13,14 +14,16 @@ if TYPE_CHECKING:
     from kipctl.pipeline.inputs import Trace
 
 
-def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dict[str, Any]:
+def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> ComparisonDocument:
     """What `runs compare --output json` prints of two sides, but for its gates."""
     by_name = {compared.measure.name: compared for compared in comparison.measures}
     made_with = [[run.description for run in side.runs] for side in (a, b)]
     return {
         "a": [run.name for run in a.runs],
         "b": [run.name for run in b.runs],
-        "settings": [asdict(difference) for difference in differences(*made_with)],
+        "settings": [
+            cast(SettingDiffers, asdict(difference)) for difference in differences(*made_with)
+        ],
         "doubts": few_moves_doubts(
             {
                 f"{side.upper()}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]
@@ -35,15 +38,13 @@ def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dic
             for doubt in run.summary.get("doubts") or ()
             if not doubt.endswith(FEW_MOVES)  # said of both sides
         ],
-        "clients": {
-            name: [
-                f"{run.name}: {said}"
-                for run in side.runs
-                if run.is_of_tap
-                for said in verdicts(run.summary)
-            ]
-            for name, side in zip(SIDES, (a, b), strict=True)
-        },
+        "clients": {"a": _tap_verdicts(a), "b": _tap_verdicts(b)},
         "lengths_differ": comparison.lengths_differ,
         "measures": [compared.as_document() for compared in comparison.measures],
     }
+
+
+def _tap_verdicts(side: "Trace") -> list[str]:
+    """What taps said of clients."""
+    taps = (run for run in side.runs if run.is_of_tap)
+    return [f"{run.name}: {said}" for run in taps for said in verdicts(run.summary["clients"])]

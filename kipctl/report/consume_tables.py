@@ -1,11 +1,18 @@
 """Tables of a consumer's run, from the document that `--output json` prints."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from kipctl.counts import counted
+from kipctl.documents.runs import (
+    ConsumeDocument,
+    EndToEndDocument,
+    Flips,
+    OutOfRange,
+    Reading,
+)
+from kipctl.report.columns import measured
 from kipctl.report.perf_tables import (
-    actions_table,
+    actions_tables,
     doubts_tables,
     health_notes,
     latency_of,
@@ -13,8 +20,6 @@ from kipctl.report.perf_tables import (
     redirects_tables,
 )
 from kipctl.report.tables import Column, Paragraph, Table, Tone, identifier, table_of
-
-Document = Mapping[str, Any]
 
 _HANDLINGS = {
     "wait": "waits for the high watermark",
@@ -32,22 +37,22 @@ _CASES = {
 }
 
 
-def consume_answer(document: Document) -> tuple[Paragraph, ...]:
+def consume_answer(document: ConsumeDocument) -> tuple[Paragraph, ...]:
     """How much was read, from whom, and what the brokers took for it."""
     errors = document["fetches"]["errors"]
-    return (Paragraph(fetched(document), tone=Tone.WARNING if errors else Tone.GOOD),)
+    said = fetched(document, document["records"]["read"], document["seconds"])
+    return (Paragraph(said, tone=Tone.WARNING if errors else Tone.GOOD),)
 
 
-def fetched(document: Document) -> str:
-    """The same in one sentence."""
+def fetched(document: Reading, records: int, seconds: float) -> str:
+    """The same in one sentence; of so many records in that time."""
     fetches, rack, read = document["fetches"], document["client_rack"], document["brokers"]
     errors = ", ".join(f"{count:,} x {name}" for name, count in fetches["errors"].items())
     brokers = len({broker["broker"] for broker in read if broker["records"]})
     local = sum(broker["share"] for broker in read if broker["local"])
     return (
-        f"{counted(document['records']['read'], 'record', 'were')} read from"
-        f" {counted(brokers, 'broker')} in "
-        f"{document['seconds']:.3f} s"
+        f"{counted(records, 'record', 'were')} read from"
+        f" {counted(brokers, 'broker')} in {seconds:.3f} s"
         + (f", {100 * local:.1f} % of the bytes in rack {rack}" if rack is not None else "")
         + f": {fetches['requests']:,} Fetch requests, {latency_of(fetches['took_ms'])}"
         + (f"; {fetches['lost']:,} lost with their connection" if fetches["lost"] else "")
@@ -56,22 +61,33 @@ def fetched(document: Document) -> str:
     )
 
 
-def consume_tables(document: Document) -> tuple[Table, ...]:
+def consume_tables(document: ConsumeDocument) -> tuple[Table, ...]:
     """What a person wants to see: from whom, how that changed, what was refused, Metadata."""
-    tables = [*doubts_tables(document), brokers_table(document)]
+    redirects, rpcs, actions = document["redirects"], document["metadata_rpcs"], document["actions"]
+    return (
+        *doubts_tables(document.get("doubts", ())),
+        *reading_tables(
+            document, tuple(health_notes(document, document["fetches"]["took_ms"]["p99"]))
+        ),
+        *redirects_tables(redirects, rpcs, actions, of_fetches=True),
+        metadata_table(rpcs),
+        *actions_tables(actions),
+    )
+
+
+def reading_tables(
+    document: ConsumeDocument | EndToEndDocument, notes: tuple[str, ...] = ()
+) -> Iterator[Table]:
+    """From whom it was read, how that changed, and what was refused."""
+    yield _brokers(document, notes)
     if document["flips"]:
-        tables.append(flips_table(document))
+        yield _flips(document["flips"])
     if document["out_of_range"]:
-        tables.append(out_of_range_table(document))
-    tables += redirects_tables(document, of_fetches=True)
-    tables.append(metadata_table(document))
-    if document["actions"]:
-        tables.append(actions_table(document))
-    return tuple(tables)
+        yield _out_of_range(document["out_of_range"])
 
 
-def brokers_table(document: Document) -> Table:
-    """From which brokers it was read, as leader and as follower."""
+def _brokers(document: ConsumeDocument | EndToEndDocument, notes: tuple[str, ...]) -> Table:
+    """As leader and as follower."""
     rack, version = document["client_rack"], document["kafka_version"]
     return table_of(
         f"Read from {document['topic']}, {counted(document['partitions'], 'partition')}, "
@@ -88,16 +104,16 @@ def brokers_table(document: Document) -> Table:
             Column("share %", 1): lambda broker: 100 * broker["share"],
             "in client's rack": "local",
         },
-        tuple(health_notes(document, document["fetches"]["took_ms"]["p99"])),
+        notes,
         name="brokers",
     )
 
 
-def flips_table(document: Document) -> Table:
+def _flips(flips: Sequence[Flips]) -> Table:
     """When a partition came from another broker than before, and why."""
     return table_of(
         "Other brokers than before",
-        document["flips"],
+        flips,
         {
             Column("from", right=True): identifier("from_broker"),
             Column("to", right=True): identifier("to_broker"),
@@ -105,19 +121,18 @@ def flips_table(document: Document) -> Table:
             "partitions": "partitions",
             "times": "times",
             Column("first at s", 3): lambda flip: flip["first_ms"] / 1000,
-            Column("gap p50 ms", 3): "gap_ms.p50",
-            Column("gap max ms", 3): "gap_ms.max",
+            **measured("gap_ms.p50", "gap_ms.max"),
         },
         ("A gap lies between the last records from one broker and the first from the next.",),
         name="flips",
     )
 
 
-def out_of_range_table(document: Document) -> Table:
+def _out_of_range(offsets: Sequence[OutOfRange]) -> Table:
     """Offsets that a broker did not have, by KIP-392's cases."""
     return table_of(
         "Offsets out of range (KIP-392)",
-        document["out_of_range"],
+        offsets,
         {
             "case": lambda one: one["case"].replace("_", " "),
             "what it is": lambda one: _CASES[one["case"]],

@@ -1,62 +1,65 @@
 """What the demo shows: one answer, one table, what it means."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from kipctl.counts import counted
+from kipctl.documents.experiments import DemoDocument, RedirectMeasured
+from kipctl.documents.runs import PhaseTimes
 from kipctl.next_step import Command, NextStep
+from kipctl.report.perf_tables import phases_of
 from kipctl.report.tables import Column, Paragraph, Table, Tone
 
-Document = Mapping[str, Any]
 WAYS = {
-    "probe-kip951": "the leader's hint (KIP-951)",
+    "probe-kip951": "the hint (KIP-951)",
     "probe-refresh": "Metadata at once",
     "probe-baseline": "backoff, then Metadata",
 }
 HINTED, BASELINE = "probe-kip951", "probe-baseline"
 _OWNERS = {
-    "the brokers'": ("detect", "not_ready", "acknowledge"),
-    "the client's": ("backoff", "metadata", "connect"),
-    "in queues behind them": ("queued", "throttled"),
+    "brokers": ("detect", "not_ready", "acknowledge"),
+    "client": ("backoff", "metadata", "connect"),
+    "queues": ("queued", "throttled"),
 }
 """Whose time each phase of a redirect is."""
-_BAR = 24
-"""Characters of the longest bar."""
+_BAR = 14
+"""Characters of the longest bar: with it the table is 80 wide, as a terminal is at least."""
 
 
-def demo_answer(found: Document) -> tuple[Paragraph, ...]:
+def demo_answer(found: DemoDocument) -> tuple[Paragraph, ...]:
     """Whether hints cut the wait for a moved leader, by how much, and what is in doubt."""
-    every = [doubt for name in ("fresh", "stale") for doubt in found[name]["doubts"]]
+    every = (*found["fresh"]["doubts"], *found["stale"]["doubts"])
     doubts = {doubt.rpartition(" explain ")[2]: doubt for doubt in every}
     return (
-        *(_answer(found[name]) for name in ("fresh", "stale")),
+        _answer(found["fresh"]),
+        _answer(found["stale"]),
         *(Paragraph(f"In doubt: {doubt}", tone=Tone.WARNING) for doubt in doubts.values()),
     )
 
 
-def _answer(measured: Document) -> Paragraph:
+def _answer(measured: RedirectMeasured) -> Paragraph:
     one = next(
         one
         for one in measured["comparisons"]
         if (one["without"], one["with"]) == (BASELINE, HINTED)
     )
-    stale_ms = measured["stale_metadata_ms"]
-    when = f"While Metadata is stale for {stale_ms:g} ms" if stale_ms else "With fresh Metadata"
+    if stale_ms := measured["stale_metadata_ms"]:
+        hints, wait = f"With Metadata {stale_ms:g} ms stale they", "it"
+    else:
+        hints, wait = "Hints", "the wait for a moved leader"
     if one["different"] is None:
-        return Paragraph(f"{when}: {one['verdict']}.", tone=Tone.WARNING)
+        return Paragraph(f"{hints} cut {wait}? It {one['verdict']}.", tone=Tone.WARNING)
     waits = f"from {one['without_ms']:.1f} to {one['with_ms']:.1f} ms"
     if not one["different"]:
-        return Paragraph(f"{when} hints made no sure difference: {waits}.", tone=Tone.WARNING)
-    cut = one["cut_percent"]
+        return Paragraph(f"{hints} made no sure difference: {waits}.", tone=Tone.WARNING)
+    cut = one["cut_percent"] or 0.0
     verb = "cut" if cut > 0 else "raised"
     return Paragraph(
-        f"{when} hints {verb} what a client waits for a moved leader {waits}"
-        f" ({abs(cut):.3g} % {'less' if cut > 0 else 'more'}).",
+        f"{hints} {verb} {wait} {waits} ({abs(cut):.3g} % {'less' if cut > 0 else 'more'}).",
         tone=Tone.GOOD if cut > 0 else Tone.BAD,
     )
 
 
-def demo_table(found: Document) -> Table:
+def demo_table(found: DemoDocument) -> Table:
     """The wait for a moved leader by way and staleness, with a bar for each."""
     measured = [found["fresh"], found["stale"]]
     longest = max((arm["move_wait_ms"] or 0 for one in measured for arm in one["arms"]), default=0)
@@ -80,6 +83,7 @@ def demo_table(found: Document) -> Table:
             " mean;"
             " moves met of all.",
         ),
+        "arms",
     )
 
 
@@ -90,33 +94,33 @@ def _bar(ms: float | None, longest: float) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def demo_closing(found: Document, record: str | None) -> tuple[str, ...]:
+def demo_closing(found: DemoDocument, record: str | None) -> tuple[str, ...]:
     """Where the rest of the time went, what follows for the reader, and how to see more."""
     fresh = found["fresh"]
     arms = {arm["arm"]: arm for arm in fresh["arms"]}
-    rotations = sum(arm["rotations"] for name in ("fresh", "stale") for arm in found[name]["arms"])
+    rotations = sum(arm["rotations"] for arm in (*fresh["arms"], *found["stale"]["arms"]))
     if record:
         first = Command("runs show", f"{record}-{HINTED}.1")
         kept = NextStep("See more: ", first, "; all of them: ", Command("runs list"), ".")
     else:
         kept = "Keep the runs, for runs show and compare: " + Command("demo --record demo")
     return (
-        f"All leaders of {counted(found['partitions'], 'partition')} moved {rotations} times under"
-        f" {fresh['throughput']:,} records/s, acks={fresh['acks']}, on brokers of Kafka"
+        f"{counted(found['partitions'], 'leader')} moved {rotations} times under"
+        f" {fresh['throughput']:,} records/s, acks={fresh['acks']}, on Kafka"
         f" {found['kafka_version']}.",
-        *_whose_time(arms[HINTED]["redirects"]["phases_ms"]),
-        "Java's clients use hints from 3.7 on; librdkafka waits for its backoff. Which of yours"
-        " do: " + Command("tap --listen 127.0.0.1:19092"),
+        *_whose_time(phases_of(arms[HINTED]["redirects"])),
+        "Java's clients use hints from 3.7 on; librdkafka waits for its backoff.",
+        "Which of yours do: " + Command("tap --listen 127.0.0.1:19092 --rotate TOPIC"),
         kept,
     )
 
 
-def _whose_time(phases: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]:
+def _whose_time(phases: Mapping[str, PhaseTimes]) -> tuple[str, ...]:
     total = sum(phase["sum"] for phase in phases.values())
     if not total:
         return ()
     shares = ", ".join(
-        f"{100 * sum(phases[name]['sum'] for name in names) / total:.0f} % {owner}"
+        f"{owner} {100 * sum(phases[name]['sum'] for name in names) / total:.0f} %"
         for owner, names in _OWNERS.items()
     )
-    return (f"With hints the time of redirected batches was {shares}.",)
+    return (f"Time of redirected batches, with hints: {shares}.",)

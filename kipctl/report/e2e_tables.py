@@ -1,13 +1,21 @@
 """Tables of an end-to-end run, from the document that `--output json` prints."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, cast
 
-from kipctl.report.consume_tables import brokers_table, fetched, flips_table, out_of_range_table
+from kipctl.documents.runs import (
+    EndToEndDocument,
+    Health,
+    MetadataRpcs,
+    RecordsDelivered,
+    Redirects,
+    WholeRun,
+)
+from kipctl.report.consume_tables import fetched, reading_tables
 from kipctl.report.move_tables import sentence_of_moves
 from kipctl.report.perf_tables import (
     acknowledged,
-    actions_table,
+    actions_tables,
     doubts_tables,
     health_notes,
     latency_of,
@@ -19,88 +27,96 @@ from kipctl.report.perf_tables import (
 )
 from kipctl.report.tables import Column, Paragraph, Table
 
-Document = Mapping[str, Any]
+_NO_HEALTH = cast(Health, {})
+"""Of runs of older versions, which do not say."""
 
 
-def e2e_answer(document: Document) -> tuple[Paragraph, ...]:
+def e2e_answer(document: EndToEndDocument) -> tuple[Paragraph, ...]:
     """How many records arrived, how long that took, what became of the others, and how long each
     client waited for the leaders that were moved meanwhile."""
-    written = sent(document.get("health", {}).get("producer", {}))
-    first = acknowledged(document, written, "acknowledged_ms").partition(":")[0]
+    written = sent(_health(document, "producer"))
+    first = acknowledged(document, document["acknowledged_ms"], written).partition(":")[0]
     records, latency = document["records"], document["latency_ms"]
     delivered = f"{first}; {records['delivered']:,} were delivered"
     if latency["p50"] is not None:
         delivered += f", {latency_of(latency)} after they were due"
     return (
         Paragraph(f"{delivered}.", tuple(_others(document)), tone=tone_of(document)),
-        Paragraph(fetched(_as_read(document))),
+        Paragraph(fetched(document, *_read(document))),
         *(
             Paragraph(moves)
-            for side in _sides(document)
-            if document["actions"] and (moves := sentence_of_moves(*side))
+            for client in _clients(document)
+            if (actions := document["actions"])
+            and (moves := sentence_of_moves(client.redirects, actions, client.name))
         ),
     )
 
 
-def _as_read(document: Document) -> Document:
-    """The consumer's side of it."""
-    read = {**document, "records": {"read": _records_read(document)}}
-    if whole := document.get("whole_run"):
-        read["seconds"] = whole["seconds"] - whole["kept_from_seconds"]
-    return read
+def _read(document: EndToEndDocument) -> tuple[int, float]:
+    """How many records the consumer read, in how many seconds."""
+    if whole := document.get("whole_run"):  # of what is kept, as all that is told of brokers
+        kept = sum(broker["records"] for broker in document["brokers"])
+        return kept, whole["seconds"] - whole["kept_from_seconds"]
+    records = document["records"]
+    return records["delivered"] + records["twice"] + records["extra"], document["seconds"]
 
 
-def e2e_tables(document: Document) -> tuple[Table, ...]:
+def e2e_tables(document: EndToEndDocument) -> tuple[Table, ...]:
     """What a person wants to see: times, from whom, redirects of both sides, Metadata of both."""
-    tables = [*doubts_tables(document), times_table(document)]
-    if whole := document.get("whole_run"):
-        tables.append(whole_run_table(whole))
-    tables.append(brokers_table(document))
-    if document["flips"]:
-        tables.append(flips_table(document))
-    if document["out_of_range"]:
-        tables.append(out_of_range_table(document))
-    for own, client in _sides(document):
-        tables += redirects_tables(own, of_fetches=client == "consumer", client=client)
-    tables += (
-        metadata_table({"metadata_rpcs": rpcs}, side)
-        for side, rpcs in document["metadata_rpcs"].items()
+    whole, actions, clients = document.get("whole_run"), document["actions"], _clients(document)
+    return (
+        *doubts_tables(document.get("doubts", ())),
+        times_table(document),
+        *((whole_run_table(whole),) if whole else ()),
+        *reading_tables(document),
+        *(
+            table
+            for client in clients
+            for table in redirects_tables(
+                client.redirects, client.rpcs, actions, client.name == "consumer", client.name
+            )
+        ),
+        *(metadata_table(client.rpcs, client.name) for client in clients),
+        *actions_tables(actions),
     )
-    if document["actions"]:
-        tables.append(actions_table(document))
-    return tuple(tables)
 
 
-def _sides(document: Document) -> Iterator[tuple[Document, str]]:
-    """Of each client its part of the document, and what it is."""
-    for side, client in (("produce", "producer"), ("fetch", "consumer")):
-        own = {
-            "redirects": document["redirects"][side],
-            "metadata_rpcs": document["metadata_rpcs"][client],
-            "actions": document["actions"],
-        }
-        yield own, client
+class _Client(NamedTuple):
+    """Its part of the document."""
+
+    name: str
+    redirects: Redirects
+    rpcs: MetadataRpcs
 
 
-def _records_read(document: Document) -> int:
-    if "whole_run" in document:  # of what is kept, as all that is told of brokers
-        return int(sum(broker["records"] for broker in document["brokers"]))
-    return int(sum(document["records"][name] for name in ("delivered", "twice", "extra")))
+def _clients(document: EndToEndDocument) -> tuple[_Client, _Client]:
+    redirects, rpcs = document["redirects"], document["metadata_rpcs"]
+    return (
+        _Client("producer", redirects["produce"], rpcs["producer"]),
+        _Client("consumer", redirects["fetch"], rpcs["consumer"]),
+    )
 
 
-def _health_notes(document: Document) -> Iterator[str]:
+def _health(document: EndToEndDocument, client: Literal["producer", "consumer"]) -> Health:
+    return document["health"][client] if "health" in document else _NO_HEALTH
+
+
+def _health_notes(document: EndToEndDocument) -> Iterator[str]:
     """Those of both clients; what both saw become of a topic is said once."""
-    of_clients = document.get("health", {})
     reported = set[str]()
-    for client, beside in (("producer", "acknowledged_ms"), ("consumer", "latency_ms")):
-        for note in health_notes(of_clients.get(client, {}), document[beside]["p99"], client):
+    written, read = document["acknowledged_ms"]["p99"], document["latency_ms"]["p99"]
+    for notes in (
+        health_notes(_health(document, "producer"), written, "producer"),
+        health_notes(_health(document, "consumer"), read, "consumer"),
+    ):
+        for note in notes:
             what = note.partition(", as Metadata showed")[0]
             if what not in reported:
                 yield note
             reported.add(what)
 
 
-def _others(document: Document) -> Iterator[str]:
+def _others(document: EndToEndDocument) -> Iterator[str]:
     """What became of records that were not delivered once, and in time."""
     records = document["records"]
     if records["missing"] is None:
@@ -117,25 +133,25 @@ def _others(document: Document) -> Iterator[str]:
             f"{records['extra']:,} were delivered besides: attempts that were appended and then"
             " failed, or somebody else's."
         )
-    if late := document.get("whole_run", {}).get("late"):
+    if (whole := document.get("whole_run")) and (late := whole["late"]):
         yield f"{late:,} were delivered later than --lost-after: they are not in the times."
 
 
-def times_table(document: Document) -> Table:
+def times_table(document: EndToEndDocument) -> Table:
     """How long records took to come, and to be acknowledged, in ms."""
     return times(
         f"End to end through {document['topic']}",
         document,
         {
-            "from the intended send time to the consumer": "latency_ms",
-            "from the intended send time to the acknowledgement": "acknowledged_ms",
+            "from the intended send time to the consumer": document["latency_ms"],
+            "from the intended send time to the acknowledgement": document["acknowledged_ms"],
         },
         tuple(_health_notes(document)),
         "times",
     )
 
 
-def whole_run_table(whole: Document) -> Table:
+def whole_run_table(whole: WholeRun) -> Table:
     """What clients met in all of a run whose trace is not kept from its beginning, waits in ms."""
     from_s, of_s = whole["kept_from_seconds"], whole["seconds"]
     kept = f"its last {of_s - from_s:,.0f} s" if from_s else "all of it"
@@ -150,13 +166,14 @@ def whole_run_table(whole: Document) -> Table:
         ),
         tuple(
             (
-                client,
-                whole[client]["redirects"]["moves"]["met"],
-                *whole[client]["redirects"]["moves"]["wait_ms"].values(),
-                whole[client]["redirects"]["batches"],
-                whole[client]["metadata_rpcs"]["total"],
+                name,
+                moves["met"],
+                *(moves["wait_ms"]["p50"], moves["wait_ms"]["p99"], moves["wait_ms"]["max"]),
+                met["redirects"]["batches"],
+                met["metadata_rpcs"]["total"],
             )
-            for client in ("producer", "consumer")
+            for name, met in (("producer", whole["producer"]), ("consumer", whole["consumer"]))
+            for moves in [met["redirects"]["moves"]]
         ),
         (
             "Records and times are of the whole run, times to three digits. The trace is kept of "
@@ -164,3 +181,20 @@ def whole_run_table(whole: Document) -> Table:
         ),
         name="whole_run",
     )
+
+
+def what_failed(records: RecordsDelivered, acks: int) -> str:
+    """What became of the records of a run, `missing` is None where that is not known."""
+    missing = records["missing"]
+    did_not_come = (
+        "and whether any that was acknowledged was not delivered is not known"
+        if missing is None
+        else f"{missing:,} were acknowledged and not delivered"
+    )
+    said = f"of {records['sent']:,} records {records['failed']:,} failed, {did_not_come}."
+    if missing and acks == 1:
+        said += (
+            " With acks=1 a leader that gives up a partition loses what its followers do not have:"
+            " acks=all keeps it."
+        )
+    return said

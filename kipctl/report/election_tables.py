@@ -11,7 +11,8 @@ from kipctl.report.transaction_tables import transactions_table
 
 if TYPE_CHECKING:
     from kipctl.changes.elections.unclean import LeaderlessPartition
-    from kipctl.cluster.open_transactions import HeldUp, OpenTransactions
+    from kipctl.changes.proposal import UncleanResult
+    from kipctl.cluster.open_transactions import OpenTransactions
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.access import Access
 
@@ -28,8 +29,14 @@ def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
             "isr": "In sync",
         },
         (
-            (*one.id, one.leader, one.preferred_leader, one.replicas, one.isr)
-            for one in not_preferred.partitions
+            (
+                *partition.id,
+                partition.leader,
+                partition.preferred_leader,
+                partition.replicas,
+                partition.isr,
+            )
+            for partition in not_preferred.partitions
         ),
     )
     return Report(
@@ -57,7 +64,14 @@ def unclean_report(
     """Who would lead, what may be lost, and what readers with read_committed would meet."""
     from kipctl.changes.elections.unclean import longest_first
 
-    back = sorted({broker for one in found if not one.is_clean for broker in one.may_come_back})
+    back = sorted(
+        {
+            broker
+            for partition in found
+            if not partition.is_clean
+            for broker in partition.may_come_back
+        }
+    )
     by_id, open_ones = transactions_table("Transactions on them", transactions.found, access)
     table = Table(
         "Without a leader",
@@ -73,31 +87,31 @@ def unclean_report(
         ),
         tuple(
             (
-                *one.id,
-                ids(one.replicas),
-                ids(one.live),
-                ids(one.last_in_sync),
-                ", ".join(f"{broker}: {end:,}" for broker, end in one.log_ends.items()),
-                one.would_lead,
-                one.loss,
+                *partition.id,
+                ids(partition.replicas),
+                ids(partition.live),
+                ids(partition.last_in_sync),
+                ", ".join(f"{broker}: {end:,}" for broker, end in partition.log_ends.items()),
+                partition.would_lead,
+                partition.loss,
             )
-            for one in found
+            for partition in found
         ),
     )
     partitions = [
         {
-            "topic": one.id.topic,
-            "partition": one.id.partition,
-            "replicas": one.replicas,
-            "live": one.live,
-            "last_in_sync": one.last_in_sync,
-            "log_ends": {str(broker): end for broker, end in one.log_ends.items()},
-            "may_come_back": one.may_come_back,
-            "would_lead": one.would_lead,
-            "known_loss": one.known_loss,
-            "loss": one.loss,
+            "topic": partition.id.topic,
+            "partition": partition.id.partition,
+            "replicas": partition.replicas,
+            "live": partition.live,
+            "last_in_sync": partition.last_in_sync,
+            "log_ends": {str(broker): end for broker, end in partition.log_ends.items()},
+            "may_come_back": partition.may_come_back,
+            "would_lead": partition.would_lead,
+            "known_loss": partition.known_loss,
+            "loss": partition.loss,
         }
-        for one in found
+        for partition in found
     ]
     said = [
         f"{counted(len(found), 'partition', 'have', of=total)} no leader."
@@ -105,10 +119,10 @@ def unclean_report(
     ]
     if back and is_dry_run:
         said.append(
-            f"It is refused without --force while brokers that were in sync last may come back:"
-            f" {ids(back)}."
+            "It is refused without --force while brokers that may have been in sync last may"
+            f" come back: {ids(back)}."
         )
-    if any(longest_first(one) != one for one in found):
+    if any(longest_first(partition) != partition for partition in found):
         said.append(
             "Another live replica has more records than the one that would lead: --longest."
         )
@@ -129,8 +143,10 @@ def unclean_report(
     )
 
 
-def elected_report(moved: Report, held: "HeldUp", access: "Access") -> Report:
+def elected_report(moved: Report, done: "UncleanResult", access: "Access") -> Report:
     """What became of an unclean election, and of its transactions."""
+    held, now = done.held_up, done.after.by_id
+    stand = sorted(held.stands)
     table, open_ones = transactions_table(
         "Transactions open on them", held.transactions.found, access
     )
@@ -138,6 +154,12 @@ def elected_report(moved: Report, held: "HeldUp", access: "Access") -> Report:
         f"The last stable offset of {id} is {stable:,}, its high watermark {end:,}."
         for id, (stable, end) in sorted(held.offsets.items())[:A_FEW]
     ]
+    said += (
+        f"The high watermark of {id} stands: {counted(len(now[id].isr), 'replica', 'are')} in sync,"
+        f" and min.insync.replicas is {done.min_insync.get(id.topic) or 'not known'}. Until more"
+        " are, nobody reads its newest records, and writes with acks=all are refused."
+        for id in stand[:A_FEW]
+    )
     said += (
         f"Whether a transaction will be ended is not known: {why}"
         for why in held.transactions.unknown
@@ -155,6 +177,15 @@ def elected_report(moved: Report, held: "HeldUp", access: "Access") -> Report:
                     "high_watermark": end,
                 }
                 for id, (stable, end) in sorted(held.offsets.items())
+            ],
+            "high_watermark_stands": [
+                {
+                    "topic": id.topic,
+                    "partition": id.partition,
+                    "in_sync": len(now[id].isr),
+                    "min_insync_replicas": done.min_insync.get(id.topic),
+                }
+                for id in stand
             ],
             "transactions": open_ones,
             "transactions_not_known": held.transactions.unknown,

@@ -1,33 +1,28 @@
 """Tables of `experiment batch`, from the document that `--output json` prints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Literal
 
 from kipctl.counts import counted
+from kipctl.documents.experiments import BatchArm, BatchDocument
+from kipctl.report.columns import measured
 from kipctl.report.move_tables import WAIT_MEANING
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Paragraph, Table, identifier, table_of
 from kipctl.report.verdicts import VERDICTS, each_run, verdict_notes
 
-Document = Mapping[str, Any]
-_MEASURES = {
-    "rotation": "rotation",
-    "latency_p99": "latency p99",
-    "move_wait": "wait for a moved leader, p50",
-}
 
-
-def batch_tables(document: Document) -> tuple[Table, ...]:
+def batch_tables(document: BatchDocument) -> tuple[Table, ...]:
     """What the answer is made of, and how sizes differ."""
     return (
-        *doubts_tables(document),
+        *doubts_tables(document["doubts"]),
         _arms(document),
         *((_differences(document),) if document["differences"] else ()),
     )
 
 
-def batch_answer(document: Document) -> Paragraph:
+def batch_answer(document: BatchDocument) -> Paragraph:
     """A sentence for each size."""
     return Paragraph(
         f"A rotation of {counted(document['arms'][0]['leaders'], 'leader')}, and what its clients"
@@ -36,7 +31,7 @@ def batch_answer(document: Document) -> Paragraph:
     )
 
 
-def sentence(arm: Document) -> str:
+def sentence(arm: BatchArm) -> str:
     """What a batch size came to: its time, and what clients waited."""
     seconds = [ms / 1000 for ms in arm["rotation_ms_by_run"]]
     moved = f"{counted(arm['leaders'], 'leader')} moved in {arm['rotation_ms'] / 1000:.1f} s"
@@ -46,15 +41,15 @@ def sentence(arm: Document) -> str:
     if arm["move_wait_ms"] is not None:
         by_run = ", ".join(filter(None, ("p50", _between(arm["move_wait_ms_by_run"]))))
         waited = f"clients waited {arm['move_wait_ms']:.1f} ms for a moved leader ({by_run})"
-    if arm["latency_p99_ms"] is not None:
+    if (p99 := arm["latency_ms_of_runs"]["p99"]) is not None:
         waited += (
-            f", records took {arm['latency_p99_ms']:,.0f} ms (p99), and"
+            f", records took {p99:,.0f} ms (p99), and"
             f" {arm['late_records']:,.0f} in a rotation over {arm['late_ms']} ms"
         )
     return f"{_sized(arm).capitalize()}: {moved}; {waited}."
 
 
-def _sized(arm: Document) -> str:
+def _sized(arm: BatchArm) -> str:
     if arm["batches"] == 1:
         return "all at once"
     return "one at a time" if arm["batch"] == 1 else f"batches of {arm['batch']}"
@@ -65,7 +60,7 @@ def _between(by_run: Sequence[float | None]) -> str:
     return f"{min(known):.1f} to {max(known):.1f} by run" if len(known) > 1 else ""
 
 
-def _arms(document: Document) -> Table:
+def _arms(document: BatchDocument) -> Table:
     version = document["kafka_version"]
     return table_of(
         f"By batch size, {counted(document['runs'], 'run')} each,"
@@ -81,10 +76,9 @@ def _arms(document: Document) -> Table:
             Column("rotation of each run", right=True): lambda arm: each_run(
                 [ms / 1000 for ms in arm["rotation_ms_by_run"]]
             ),
-            Column("p50 ms", 1): "latency_p50_ms",
-            Column("p99 ms", 1): "latency_p99_ms",
+            **measured("latency_ms_of_runs.p50", "latency_ms_of_runs.p99", title=""),
             Column("p99 of each run", right=True): lambda arm: each_run(
-                arm["latency_p99_ms_by_run"]
+                arm["latency_ms_by_run"]["p99"]
             ),
             "moves met": "moves.met",
             Column("wait p50 ms", 1): "move_wait_ms",
@@ -103,20 +97,19 @@ def _arms(document: Document) -> Table:
         (
             "Rotation: from the first request until every broker knew the last leader; without"
             " pauses (--between) between batches. p50 and p99: of records that were due meanwhile,"
-            f" and for {document['settle_s']:g} s after it, from then to their acknowledgement."
-            f" Wait: for a moved leader that a batch met. {WAIT_MEANING} Waited in a rotation: for"
-            " all of them together.",
+            f" and for {document['settle_seconds']:g} s after it, from then to their"
+            f" acknowledgement. Wait: for a moved leader that a batch met. {WAIT_MEANING} Waited in"
+            " a rotation: for all of them together.",
         ),
         "arms",
     )
 
 
-def _wait(name: str, arm: Document) -> Cell:
-    ms: float = arm["moves"]["wait_ms"][name]
-    return ms if arm["moves"]["met"] else None
+def _wait(name: Literal["p99", "max"], arm: BatchArm) -> Cell:
+    return arm["moves"]["wait_ms"][name] if arm["moves"]["met"] else None
 
 
-def _differences(document: Document) -> Table:
+def _differences(document: BatchDocument) -> Table:
     largest = max(arm["batch"] for arm in document["arms"])
     shown = "all" if document["arms"][-1]["batches"] == 1 else str(largest)
     return table_of(
@@ -124,7 +117,7 @@ def _differences(document: Document) -> Table:
         document["differences"],
         {
             Column("batch", right=True): identifier("with"),
-            "measure": lambda one: _MEASURES[one["measure"]],
+            "measure": "title",
             Column(f"{shown}, ms", 1): "without_ms",
             Column("with it, ms", 1): "with_ms",
             Column("cut %", 1): "cut_percent",

@@ -1,16 +1,13 @@
 """Tables of `experiment metadata`, from the document that `--output json` prints."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from kipctl.counts import counted
+from kipctl.documents.experiments import ClaimsDocument
+from kipctl.report.columns import measured
 from kipctl.report.metadata_tables import requests_table
 from kipctl.report.tables import Column, Paragraph, Table, paragraphs, table_of
 
-Document = Mapping[str, Any]
 
-
-def claims_answer(document: Document) -> tuple[Paragraph, ...]:
+def claims_answer(document: ClaimsDocument) -> tuple[Paragraph, ...]:
     """How each client asks for new topics, and whether it forgets those that it no longer uses."""
     forgets = {True: "forgets idle ones", False: "forgets none", None: "idle ones not watched"}
     return paragraphs(
@@ -22,7 +19,7 @@ def claims_answer(document: Document) -> tuple[Paragraph, ...]:
     )
 
 
-def claims_tables(document: Document) -> tuple[Table, ...]:
+def claims_tables(document: ClaimsDocument) -> tuple[Table, ...]:
     """What KIP-526 claims, client by client, and the requests that show it."""
     return (
         claims_table(document),
@@ -31,7 +28,7 @@ def claims_tables(document: Document) -> tuple[Table, ...]:
     )
 
 
-def claims_table(document: Document) -> Table:
+def claims_table(document: ClaimsDocument) -> Table:
     """How each client stands to the KIP's claims."""
     topics = document["topics"]
     return table_of(
@@ -60,7 +57,7 @@ def claims_table(document: Document) -> Table:
     )
 
 
-def latency_table(document: Document) -> Table:
+def latency_table(document: ClaimsDocument) -> Table:
     """How long the records of each phase took."""
     return table_of(
         "Records of each phase",
@@ -72,11 +69,8 @@ def latency_table(document: Document) -> Table:
         {
             **{name: name for name in ("client", "software", "phase")},
             **{name: name for name in ("records", "failed", "moves")},
-            **{Column(f"Metadata {name} ms", 1): f"request_ms.{name}" for name in ("p50", "max")},
-            **{
-                Column(f"latency {name} ms", 1): f"latency_ms.{name}"
-                for name in ("p50", "p99", "max")
-            },
+            **measured("request_ms.p50", "request_ms.max"),
+            **measured("latency_ms.p50", "latency_ms.p99", "latency_ms.max"),
             Column("seconds", 1): "seconds",
         },
         (

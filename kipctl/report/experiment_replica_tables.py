@@ -1,31 +1,60 @@
 """Tables of `experiment closest-replica`, from the document that `--output json` prints."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from kipctl.counts import counted
+from kipctl.documents.experiments import (
+    ClosestClient,
+    ClosestDocument,
+    ComparedArms,
+    RackOutage,
+    ReadWay,
+)
 from kipctl.next_step import Command
+from kipctl.report.columns import measured
 from kipctl.report.tables import Column, Paragraph, Table, paragraphs, table_of
 from kipctl.report.verdicts import VERDICTS, verdict_notes
 
-Document = Mapping[str, Any]
-_FROM = {"leader": "the leader", "closest": "the closest replica"}
+
+class _Reads(ReadWay):
+    client: str
+    software: str
+    measured_by: str
+    reads_from: str
+    cross_rack_saved_percent: float | None
+    """Of the closest replica alone."""
 
 
-def replica_answer(document: Document) -> tuple[Paragraph, ...]:
+class _Difference(ComparedArms):
+    client: str
+
+
+class _Outage(RackOutage):
+    client: str
+    reads_from: str
+    run: int
+    missing: int
+
+
+def replica_answer(document: ClosestDocument) -> tuple[Paragraph, ...]:
     """How much each client reads in its own rack, without and with saying where it is."""
     return paragraphs(*(_share_of_rack(one, document["rack"]) for one in document["clients"]))
 
 
-def _share_of_rack(client: Document, rack: str) -> str:
-    shares = {name: reads["own_rack_percent"] for name, reads in client["reads"].items()}
-    shown = {name: "-" if share is None else f"{share:.1f} %" for name, share in shares.items()}
-    said = f"{client['client']} read {shown.get('closest', '-')} of its bytes in {rack}"
-    return f"{said} with client.rack, {shown.get('leader', '-')} without."
+def _share_of_rack(client: ClosestClient, rack: str) -> str:
+    def share(reads: ReadWay) -> str:
+        percent = reads["own_rack_percent"]
+        return "-" if percent is None else f"{percent:.1f} %"
+
+    reads = client["reads"]
+    return (
+        f"{client['client']} read {share(reads['closest'])} of its bytes in {rack} with"
+        f" client.rack, {share(reads['leader'])} without."
+    )
 
 
-def replica_tables(document: Document) -> tuple[Table, ...]:
+def replica_tables(document: ClosestDocument) -> tuple[Table, ...]:
     """Where bytes came from, what following costs, and what happens when the rack goes."""
     tables = [traffic_table(document), cost_table(document)]
     if document["rack_goes"]:
@@ -33,14 +62,26 @@ def replica_tables(document: Document) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _reads(document: Document) -> Iterator[Document]:
+def _reads(document: ClosestDocument) -> Iterator[_Reads]:
     """The reads of each client, from the leader and from the closest replica."""
     for client in document["clients"]:
-        for name, reads in client["reads"].items():
-            yield {**client, **reads, "from": _FROM[name], "is_closest": name == "closest"}
+        leader, closest = client["reads"]["leader"], client["reads"]["closest"]
+        saved = client["cross_rack_saved_percent"]
+        for reads, reads_from, of_these in (
+            (leader, "the leader", None),
+            (closest, "the closest replica", saved),
+        ):
+            yield {
+                **reads,
+                "client": client["client"],
+                "software": client["software"],
+                "measured_by": client["measured_by"],
+                "reads_from": reads_from,
+                "cross_rack_saved_percent": of_these,
+            }
 
 
-def traffic_table(document: Document) -> Table:
+def traffic_table(document: ClosestDocument) -> Table:
     """Bytes by rack, for each client without and with its rack."""
     racks = sorted({rack for reads in _reads(document) for rack in reads["bytes_by_rack"]})
     version = document["kafka_version"]
@@ -55,15 +96,13 @@ def traffic_table(document: Document) -> Table:
         _reads(document),
         {
             "client": "client",
-            "reads from": "from",
+            "reads from": "reads_from",
             "software": "software",
             "seen by": "measured_by",
             "bytes": "bytes",
             **{f"of {rack}": partial(_bytes_of, rack) for rack in racks},
             Column("own rack %", 1): "own_rack_percent",
-            Column("cross-rack saved %", 1): lambda reads: (
-                reads["cross_rack_saved_percent"] if reads["is_closest"] else None
-            ),
+            Column("cross-rack saved %", 1): "cross_rack_saved_percent",
         },
         (
             f"{counted(document['partitions'], 'partition')}, {document['throughput']:,.0f}"
@@ -81,13 +120,13 @@ def traffic_table(document: Document) -> Table:
     )
 
 
-def _bytes_of(rack: str, reads: Document) -> int:
-    return int(reads["bytes_by_rack"].get(rack, 0))
+def _bytes_of(rack: str, reads: _Reads) -> int:
+    return reads["bytes_by_rack"].get(rack, 0)
 
 
-def cost_table(document: Document) -> Table:
+def cost_table(document: ClosestDocument) -> Table:
     """End-to-end latency both ways: a follower learns the high watermark with its next fetch."""
-    found = [
+    found: list[_Difference] = [
         {**one, "client": client["client"]}
         for client in document["clients"]
         for one in client["differences"]
@@ -97,7 +136,7 @@ def cost_table(document: Document) -> Table:
         found,
         {
             "client": "client",
-            "of": lambda one: one["measure"].removeprefix("end_to_end_"),
+            "of": "title",
             Column("leader ms", 2): "without_ms",
             Column("closest ms", 2): "with_ms",
             Column("added ms", 2): _added,
@@ -112,34 +151,39 @@ def cost_table(document: Document) -> Table:
     )
 
 
-def _added(found: Document) -> float | None:
-    known = found["with_ms"] is not None and found["without_ms"] is not None
-    return found["with_ms"] - found["without_ms"] if known else None
+def _added(found: ComparedArms) -> float | None:
+    closest, leader = found["with_ms"], found["without_ms"]
+    return None if closest is None or leader is None else closest - leader
 
 
-def outage_table(document: Document) -> Table:
+def _outages(document: ClosestDocument) -> Iterator[_Outage]:
+    for reads in _reads(document):
+        for number, run in enumerate(reads["runs"], 1):
+            if gone := run["outage"]:
+                yield {
+                    **gone,
+                    "client": reads["client"],
+                    "reads_from": reads["reads_from"],
+                    "run": number,
+                    "missing": run["missing"],
+                }
+
+
+def outage_table(document: ClosestDocument) -> Table:
     """What it cost each client that the brokers of its rack were stopped and started again."""
-    times = {"pause": "pause_ms", "elsewhere after": "elsewhere_after_ms"}
     how = "stopped" if document["controlled"] else "killed"
     return table_of(
         f"When the brokers of {document['rack']} are {how}, and run again",
-        (
-            {**reads, **run["gone"], "run": number, "missing": run["missing"]}
-            for reads in _reads(document)
-            for number, run in enumerate(reads["runs"], 1)
-        ),
+        _outages(document),
         {
             "client": "client",
-            "reads from": "from",
+            "reads from": "reads_from",
             "run": "run",
             "partitions": "partitions",
-            **{
-                Column(f"{what} {key} ms", 0): f"{time}.{key}"
-                for what, time in times.items()
-                for key in ("p50", "max")
-            },
+            **measured("pause_ms.p50", "pause_ms.max"),
+            **measured("elsewhere_after_ms.p50", "elsewhere_after_ms.max"),
             "partitions back": "partitions_back",
-            **{Column(f"back after {key} ms", 0): f"back_after_ms.{key}" for key in ("p50", "max")},
+            **measured("back_after_ms.p50", "back_after_ms.max"),
             "missing": "missing",
             "errors": lambda gone: (
                 ", ".join(f"{count:,} x {error}" for error, count in gone["errors"].items()) or None
@@ -149,5 +193,5 @@ def outage_table(document: Document) -> Table:
             "Partitions: read from that rack before. Pause: the longest time without records. "
             "Back after: from when the brokers ran again until the rack brought records.",
         ),
-        name="gone",
+        name="outage",
     )

@@ -2,25 +2,56 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Literal
 
 from kipctl.counts import counted
+from kipctl.documents.experiments import (
+    ComparedArms,
+    HalfDocument,
+    MovesOneWay,
+    RestartSeen,
+    RollArm,
+    RollCell,
+    RollExperimentDocument,
+)
+from kipctl.report.columns import measured
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Paragraph, Source, Table, identifier, table_of
+from kipctl.report.tables import Cell, Column, Paragraph, Table, identifier, table_of
 from kipctl.report.verdicts import VERDICTS, compared_answer, verdict_notes
 
-Document = Mapping[str, Any]
+
+class _CellArm(RollArm):
+    acks: str
+    partitions: int
+
+
+class _CellDifference(ComparedArms):
+    acks: str
+    partitions: int
+
+
+class _Move(MovesOneWay):
+    acks: str
+    partitions: int
+    arm: str
+    move: str
+
+
+class _Restart(RestartSeen):
+    acks: str
+    partitions: int
+    arm: str
+    run: int
+    away: HalfDocument | None
+    back: HalfDocument | None
+
+
+_QUANTILES = ("p50", "p99", "p999")
 MEASURES = {"produce": "produce", "end_to_end": "end to end"}
-_COMPARED = {
-    "move_wait": "wait for a moved leader, p50",
-    "produce": "produce, p99",
-    "end_to_end": "end to end, p99",
-}
-_CELL: Mapping[Column | str, Source] = {"acks": "acks", "partitions": "partitions"}
-_DIRECTIONS = {"away": "leaders away", "back": "leaders back"}
+_CELL: Mapping[Column | str, str] = {"acks": "acks", "partitions": "partitions"}
 
 
-def roll_answer(document: Document) -> tuple[Paragraph, ...]:
+def roll_answer(document: RollExperimentDocument) -> tuple[Paragraph, ...]:
     """Whether arms waited less for moved leaders, and what was lost on the way."""
     compared = (
         (f"acks={cell['acks']}, {counted(cell['partitions'], 'partition')}: ", found)
@@ -37,11 +68,11 @@ def roll_answer(document: Document) -> tuple[Paragraph, ...]:
     return (*compared_answer("The wait for a moved leader", compared), Paragraph(lost))
 
 
-def roll_tables(document: Document) -> tuple[Table, ...]:
+def roll_tables(document: RollExperimentDocument) -> tuple[Table, ...]:
     """The arms side by side, how they differ beside what was published, and restart by restart."""
-    spoilt = [said for cell in document["cells"] for said in cell.get("doubts", ())]
+    spoilt = [said for cell in document["cells"] for said in cell["doubts"]]
     return (
-        *doubts_tables({"doubts": spoilt}),
+        *doubts_tables(spoilt),
         arms_table(document),
         *(
             [differences_table(document)]
@@ -54,14 +85,14 @@ def roll_tables(document: Document) -> tuple[Table, ...]:
     )
 
 
-def _arms(document: Document) -> Iterator[Document]:
+def _arms(document: RollExperimentDocument) -> Iterator[_CellArm]:
     """Of each cell its arms, with what the cell is of."""
     for cell in document["cells"]:
         for arm in cell["arms"]:
             yield {**arm, "acks": cell["acks"], "partitions": cell["partitions"]}
 
 
-def arms_table(document: Document) -> Table:
+def arms_table(document: RollExperimentDocument) -> Table:
     """Latencies of every arm in every cell, and what was sent again."""
     how = "stopped" if document["controlled"] else "killed"
     return table_of(
@@ -72,15 +103,14 @@ def arms_table(document: Document) -> Table:
         {
             **_CELL,
             "arm": "arm",
-            **{
-                Column(f"{what} {quantile} ms", 1): f"{measure}_ms.{quantile.replace('.', '')}"
-                for measure, what in MEASURES.items()
-                for quantile in ("p50", "p99", "p99.9")
-            },
+            **measured(*(f"acknowledged_ms.{name}" for name in _QUANTILES), title="produce"),
+            **measured(*(f"latency_ms.{name}" for name in _QUANTILES), title="end to end"),
             "redirected": "redirects.batches",
             "hints followed": "redirects.hints.followed",
             "Metadata": "metadata_rpcs.total",
-            **{name: partial(_records, name) for name in ("failed", "missing", "unsettled")},
+            "failed": partial(_records, "failed"),
+            "missing": partial(_records, "missing"),
+            "unsettled": partial(_records, "unsettled"),
         },
         (
             f"{counted(document['runs'], 'run')} of each arm, "
@@ -93,15 +123,16 @@ def arms_table(document: Document) -> Table:
     )
 
 
-def _records(name: str, arm: Document) -> int | None:
+def _records(name: Literal["failed", "missing", "unsettled"], arm: _CellArm) -> int | None:
     """Of all runs; None when one is not known."""
-    known = [run["records"][name] for run in arm["runs"]]
-    return None if None in known else sum(known)
+    counts = [run["records"][name] for run in arm["runs"]]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
-def differences_table(document: Document) -> Table:
+def differences_table(document: RollExperimentDocument) -> Table:
     """Whether arms of one kind of client differ."""
-    found = [
+    found: list[_CellDifference] = [
         {**one, "acks": cell["acks"], "partitions": cell["partitions"]}
         for cell in document["cells"]
         for one in cell["differences"]
@@ -111,7 +142,7 @@ def differences_table(document: Document) -> Table:
         found,
         {
             **_CELL,
-            "of": lambda one: _COMPARED[one["measure"]],
+            "of": "title",
             "without": "without",
             "with": "with",
             Column("without ms", 1): "without_ms",
@@ -124,10 +155,10 @@ def differences_table(document: Document) -> Table:
     )
 
 
-def published_table(document: Document) -> Table:
+def published_table(document: RollExperimentDocument) -> Table:
     """The KIP's own figures beside those of the arms that stand for its two."""
 
-    def measured(cell: Document, measure: str) -> Iterator[tuple[str, float]]:
+    def cuts(cell: RollCell, measure: str) -> Iterator[tuple[str, float]]:
         for found in cell["differences"]:
             if found["measure"] == measure and found["cut_percent"] is not None:
                 yield f"{found['with']} against {found['without']}", found["cut_percent"]
@@ -135,18 +166,18 @@ def published_table(document: Document) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for cell in document["cells"]:
         for row in cell["published"]:
-            shown = [f"{who}: {cut:.1f} %" for who, cut in measured(cell, row["measure"])]
+            shown = [f"{who}: {cut:.1f} %" for who, cut in cuts(cell, row["measure"])]
             rows.append(
                 (
                     cell["acks"],
                     f"{row['workload']['partitions']:,} (here {cell['partitions']:,})",
                     MEASURES[row["measure"]],
-                    _runs(row["baseline_by_run_ms"]),
-                    _runs(row["hints_by_run_ms"]),
+                    _runs(row["without_ms_by_run"]),
+                    _runs(row["with_ms_by_run"]),
                     row["cut_percent"],
                     row["runs_overlap"],
                     "; ".join(shown) or None,
-                    row["set_up_otherwise"],
+                    row["set_up"],
                 )
             )
     return Table(
@@ -172,30 +203,28 @@ def _runs(by_run_ms: Iterable[float]) -> str:
     return " | ".join(f"{ms:g}" for ms in by_run_ms)
 
 
-def moves_table(document: Document) -> Table:
+_OF_MOVES = {
+    "detection_ms": "detection",
+    "client_wait_ms": "client's wait",
+    "acknowledged_ms": "produce",
+    "latency_ms": "end to end",
+}
+
+
+def moves_table(document: RollExperimentDocument) -> Table:
     """What it cost each arm that leaders moved away and back."""
-    times = {
-        "detection": "detection",
-        "client's wait": "client_wait",
-        "produce": "produce",
-        "end to end": "end_to_end",
-    }
     return table_of(
         "Leaders move away (the broker ends) and back (a preferred election)",
-        (
-            {**arm, **moves, "move": _DIRECTIONS[direction]}
-            for arm in _arms(document)
-            for direction, moves in arm["moves"].items()
-        ),
+        _moves(document),
         {
             **_CELL,
             "arm": "arm",
             "move": "move",
             "sent again": "batches_sent_again",
             **{
-                Column(f"{what} {key} ms", 1): f"{name}_ms_{key}"
-                for what, name in times.items()
-                for key in ("p99", "max")
+                column: source
+                for name, title in _OF_MOVES.items()
+                for column, source in measured(f"{name}.p99", f"{name}.max", title=title).items()
             },
         },
         (
@@ -207,16 +236,35 @@ def moves_table(document: Document) -> Table:
     )
 
 
-def restarts_table(document: Document) -> Table:
+def _moves(document: RollExperimentDocument) -> Iterator[_Move]:
+    for arm in _arms(document):
+        for move, found in (("away", arm["moves"]["away"]), ("back", arm["moves"]["back"])):
+            yield {
+                **found,
+                "move": f"leaders {move}",
+                "arm": arm["arm"],
+                "acks": arm["acks"],
+                "partitions": arm["partitions"],
+            }
+
+
+def restarts_table(document: RollExperimentDocument) -> Table:
     """Every restart: how long the cluster took for its steps, and what both halves cost clients."""
 
-    def restarts() -> Iterator[Document]:
+    def restarts() -> Iterator[_Restart]:
         for arm in _arms(document):
             for number, run in enumerate(arm["runs"], 1):
                 halves = {(half["broker"], half["leaders_move"]): half for half in run["halves"]}
                 for restart in run["restarts"]:
-                    of = {way: halves.get((restart["broker"], way)) for way in ("away", "back")}
-                    yield {**arm, "run": number, **restart, **of}
+                    yield {
+                        **restart,
+                        "acks": arm["acks"],
+                        "partitions": arm["partitions"],
+                        "arm": arm["arm"],
+                        "run": number,
+                        "away": halves.get((restart["broker"], "away")),
+                        "back": halves.get((restart["broker"], "back")),
+                    }
 
     return table_of(
         "Restart by restart",
@@ -226,17 +274,17 @@ def restarts_table(document: Document) -> Table:
             **{name: name for name in ("arm", "run")},
             "broker": identifier("broker"),
             "leaders": "leaders",
-            Column("away after s", 2): partial(_took, "called", "away"),
-            Column("started after s", 2): partial(_took, "called", "started"),
-            Column("in sync after s", 2): partial(_took, "called", "in_sync"),
-            Column("back after s", 2): partial(_took, "elected", "back"),
+            Column("away after s", 2): lambda at: _took(at["called_ms"], at["away_ms"]),
+            Column("started after s", 2): lambda at: _took(at["called_ms"], at["started_ms"]),
+            Column("in sync after s", 2): lambda at: _took(at["called_ms"], at["in_sync_ms"]),
+            Column("back after s", 2): lambda at: _took(at["elected_ms"], at["back_ms"]),
             **{
                 Column(f"{half}: {what} ms", 1): f"{half}.{name}"
                 for half in ("away", "back")
                 for what, name in (
                     ("detection max", "detection_ms.max"),
-                    ("produce p99", "produce_ms.p99"),
-                    ("end to end p99", "end_to_end_ms.p99"),
+                    ("produce p99", "acknowledged_ms.p99"),
+                    ("end to end p99", "latency_ms.p99"),
                 )
             },
         },
@@ -244,7 +292,6 @@ def restarts_table(document: Document) -> Table:
     )
 
 
-def _took(since: str, until: str, restart: Document) -> float | None:
+def _took(begin_ms: float | None, end_ms: float | None) -> float | None:
     """Seconds from one step of a restart to another."""
-    begin, end = restart[f"{since}_ms"], restart[f"{until}_ms"]
-    return None if begin is None or end is None else (end - begin) / 1000
+    return None if begin_ms is None or end_ms is None else (end_ms - begin_ms) / 1000

@@ -1,10 +1,17 @@
 """Tables of `experiment redirect`, from the document that `--output json` prints."""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from kipctl.counts import counted
+from kipctl.documents.experiments import ArmDocument, ComparedArms, OwnDocument, RedirectMeasured
+from kipctl.documents.gain_curve import (
+    GainCurve,
+    Prediction,
+    PredictionDocument,
+    RedirectDocument,
+    Saved,
+)
+from kipctl.report.columns import measured
 from kipctl.report.move_tables import WAIT_MEANING, wait_title
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs, table_of
@@ -12,67 +19,50 @@ from kipctl.report.verdicts import (
     VERDICTS,
     compared_answer,
     each_run,
+    pairs_answer,
     verdict_notes,
 )
 
-Document = Mapping[str, Any]
 _KEPT_UP = 0.9
 """An arm that comes to this share of the load's rate is not reported."""
 
 
-def redirect_answer(document: Document) -> tuple[Paragraph, ...]:
+def redirect_answer(document: RedirectDocument | PredictionDocument) -> tuple[Paragraph, ...]:
     """Whether hints cut the wait for a moved leader, or would on this cluster."""
     if "arms" in document:
         compared = (("", one) for one in document["comparisons"])
-        return compared_answer("The wait for a moved leader", compared) or paragraphs(
-            "Nothing is compared: no client has two arms here (--arms)."
-        )
+        return compared_answer("The wait for a moved leader", compared)
     if prediction := document.get("prediction"):
-        saved = [one["saved_ms"] for one in prediction["saved"] if one["saved_ms"] is not None]
+        saved = [one["saved_ms"] for one in prediction["savings"]]
         most = f"up to {max(saved):,.1f} ms" if saved else "a time that is not known"
         return paragraphs(f"Hints would save {most} of the wait for a moved leader here.")
     return paragraphs("What hints save, by how long Metadata is stale after a change.")
 
 
-def redirect_tables(document: Document) -> tuple[Table, ...]:
+def redirect_tables(document: RedirectDocument | PredictionDocument) -> tuple[Table, ...]:
     """All that was measured: arms, how they differ, the published table, the gain curve."""
     tables: list[Table] = []
     if "arms" in document:
-        tables += doubts_tables(document)
+        tables += doubts_tables(document["doubts"])
         tables += [_moves(document), _compared(document), _arms(document)]
         tables += [_published(document), _set_up(document)]
-    if curve := document.get("gain_curve"):
-        tables += [_curve(curve), _saved(curve)]
+        if curve := document.get("gain_curve"):
+            tables += [_curve(curve), _saved(curve)]
     if prediction := document.get("prediction"):
         tables.append(_prediction(prediction))
     return tuple(tables)
 
 
-_OWN_MEASURES = {
-    "move_wait": "wait for a moved leader, p50",
-    "p50": "records, p50",
-    "p99": "records, p99",
-    "p999": "records, p99.9",
-}
-
-
-def own_answer(document: Document) -> tuple[Paragraph, ...]:
-    """Of each measure whether arms differ, and by how much."""
+def own_answer(document: OwnDocument) -> tuple[Paragraph, ...]:
+    """Of each arm whether it differs from the first one, in what, and by how much."""
     title = paragraphs(document["title"]) if document["title"] else ()
-    answers = (
-        compared_answer(
-            words[0].upper() + words[1:],
-            (("", one) for one in document["comparisons"] if one["measure"] == measure),
-        )
-        for measure, words in _OWN_MEASURES.items()
-    )
-    return (*title, *(paragraph for answer in answers for paragraph in answer))
+    return (*title, *pairs_answer(document["comparisons"]))
 
 
-def own_tables(document: Document) -> tuple[Table, ...]:
+def own_tables(document: OwnDocument) -> tuple[Table, ...]:
     """What was compared, how arms differ, and what each of them met."""
     return (
-        *doubts_tables(document),
+        *doubts_tables(document["doubts"]),
         _own_arms(document),
         _own_compared(document),
         _moves(document),
@@ -80,7 +70,7 @@ def own_tables(document: Document) -> tuple[Table, ...]:
     )
 
 
-def _own_arms(document: Document) -> Table:
+def _own_arms(document: OwnDocument) -> Table:
     return table_of(
         f"Arms, {counted(document['runs'], 'run')} of each, in turn",
         document["arms"],
@@ -96,14 +86,14 @@ def _own_arms(document: Document) -> Table:
     )
 
 
-def _own_compared(document: Document) -> Table:
+def _own_compared(document: OwnDocument) -> Table:
     return table_of(
         "Arms compared",
         document["comparisons"],
         {
             "arm": "without",
             "with": "with",
-            "by": lambda one: _OWN_MEASURES[one["measure"]],
+            "by": "title",
             Column("ms", 2): "without_ms",
             Column("with it, ms", 2): "with_ms",
             Column("cut %", 1): "cut_percent",
@@ -114,16 +104,16 @@ def _own_compared(document: Document) -> Table:
     )
 
 
-def _arms(document: Document) -> Table:
+def _arms(document: RedirectMeasured | OwnDocument) -> Table:
     return table_of(
         f"Records while leaders rotated, {_conditions(document)}",
         document["arms"],
         {
             "arm": "arm",
-            Column("p50 ms", 2): "latency_ms.p50",
-            Column("p99 ms", 1): "latency_ms.p99",
-            Column("p99.9 ms", 1): "latency_ms.p999",
-            Column("p99.9 of each run", right=True): lambda arm: _each(arm["p999_ms_by_run"]),
+            **measured("latency_ms.p50", "latency_ms.p99", "latency_ms.p999"),
+            Column("p99.9 of each run", right=True): lambda arm: _each(
+                arm["latency_ms_by_run"]["p999"]
+            ),
             Column("as the client says", right=True): _client_says,
             "rotations": "rotations",
             "redirected batches": "redirects.batches",
@@ -143,7 +133,7 @@ def _arms(document: Document) -> Table:
     )
 
 
-def _slow(document: Document) -> tuple[str, ...]:
+def _slow(document: RedirectMeasured | OwnDocument) -> tuple[str, ...]:
     """Which arms did not keep up with the load."""
     asked = document["throughput"]
     slow = [arm for arm in document["arms"] if arm["records_per_second"] < _KEPT_UP * asked]
@@ -155,7 +145,7 @@ def _slow(document: Document) -> tuple[str, ...]:
     )
 
 
-def _client_says(arm: Document) -> Cell:
+def _client_says(arm: ArmDocument) -> Cell:
     said = [one["latency_ms"].get("p999") for one in arm["client_says"]]
     return _each([ms for ms in said if ms is not None]) or None
 
@@ -164,7 +154,7 @@ def _each(of_runs: list[float]) -> str:
     return " | ".join(f"{ms:,.0f}" for ms in of_runs)
 
 
-def _conditions(document: Document) -> str:
+def _conditions(document: RedirectMeasured | OwnDocument) -> str:
     reported = [f"acks={document['acks']}"]
     if document["metadata_delay_ms"]:
         reported.append(f"Metadata answers {document['metadata_delay_ms']:g} ms late")
@@ -173,7 +163,7 @@ def _conditions(document: Document) -> str:
     return ", ".join(reported)
 
 
-def _compared(document: Document) -> Table:
+def _compared(document: RedirectMeasured) -> Table:
     return table_of(
         "Arms of one client compared, by the wait for a moved leader",
         document["comparisons"],
@@ -190,7 +180,7 @@ def _compared(document: Document) -> Table:
     )
 
 
-def _moves(document: Document) -> Table:
+def _moves(document: RedirectMeasured | OwnDocument) -> Table:
     """How long moved leaders made each arm wait."""
     arms = document["arms"]
     names = list(arms[0]["redirects"]["moves"]["by_wait"])
@@ -199,8 +189,7 @@ def _moves(document: Document) -> Table:
         arms,
         {
             "arm": "arm",
-            Column("p50 ms", 2): "redirects.moves.wait_ms.p50",
-            Column("p99 ms", 1): "redirects.moves.wait_ms.p99",
+            **measured("redirects.moves.wait_ms.p50", "redirects.moves.wait_ms.p99", digits=2),
             Column("p50 of each run", right=True): lambda arm: each_run(arm["move_wait_ms_by_run"]),
             "moves met": "redirects.moves.met",
             **{f"{wait_title(name)}, %": partial(_share_of_moves, name) for name in names},
@@ -218,40 +207,40 @@ def _moves(document: Document) -> Table:
     )
 
 
-def _share_of_moves(name: str, arm: Document) -> int | None:
+def _share_of_moves(name: str, arm: ArmDocument) -> int | None:
     moves = arm["redirects"]["moves"]
     return round(100 * moves["by_wait"][name] / moves["met"]) if moves["met"] else None
 
 
-def _refreshes(arm: Document) -> float | None:
+def _refreshes(arm: ArmDocument) -> float | None:
     met = arm["redirects"]["moves"]["met"]
     refreshes = arm["metadata_rpcs"]["by_cause"].get("leader_change")
     return refreshes / met if refreshes is not None and met else None
 
 
-def _published(document: Document) -> Table:
+def _published(document: RedirectMeasured) -> Table:
     return table_of(
         "Beside what KIP-951 published, p99.9",
         document["beside_published"],
         {
             "arm": "arm",
-            Column("ms", 1): "p999_ms",
+            Column("ms", 1): "latency_ms.p999",
             "against": "against",
             Column("cut %", 1): "cut_percent",
             "KIP-951's arm": "kip_arm",
-            Column("its ms", 0): "published_p999_ms",
+            Column("its ms", 0): "published_latency_ms.p999",
             Column("its runs", right=True): lambda one: (
-                _each(one["published_p999_ms_by_run"]) or None
+                _each(one["published_latency_ms_by_run"]["p999"]) or None
             ),
             Column("its cut %", 0): "published_cut_percent",
-            "here (the KIP's)": "set_up_otherwise",
+            "here (the KIP's)": "set_up",
         },
         (f"KIP-951 states its cut as {document['published']['cut_percent']} %.",),
         "published",
     )
 
 
-def _set_up(document: Document) -> Table:
+def _set_up(document: RedirectMeasured) -> Table:
     return table_of(
         "Set up otherwise than KIP-951's",
         document["set_up_otherwise"],
@@ -260,10 +249,11 @@ def _set_up(document: Document) -> Table:
     )
 
 
-def _curve(curve: Document) -> Table:
+def _curve(curve: GainCurve) -> Table:
     lines = curve["lines"]
     waits = [
-        {point["staleness_ms"]: point["move_wait_ms"] for point in line["points"]} for line in lines
+        {point["stale_metadata_ms"]: point["move_wait_ms"] for point in line["points"]}
+        for line in lines
     ]
     stale = sorted({ms for by_staleness in waits for ms in by_staleness})
     return Table(
@@ -276,39 +266,41 @@ def _curve(curve: Document) -> Table:
     )
 
 
-def _saved(curve: Document) -> Table:
-    def arms(one: Document) -> tuple[str, str]:
-        return one["without"], one["with"]
+def _saved(curve: GainCurve) -> Table:
+    def arms(one: Saved | ComparedArms) -> tuple[str, str]:
+        return str(one["without"]), str(one["with"])
 
-    verdicts = {(one["staleness_ms"], *arms(one)): one["verdict"] for one in curve["comparisons"]}
+    verdicts = {
+        (one["stale_metadata_ms"], *arms(one)): one["verdict"] for one in curve["comparisons"]
+    }
     return table_of(
         "What hints save",
-        sorted(curve["saved"], key=arms),
+        sorted(curve["savings"], key=arms),
         {
             "without": "without",
             "with": "with",
-            Column("stale for ms", 0): lambda one: float(one["staleness_ms"]),
-            Column("wait without", 1): "without_wait_ms",
-            Column("with", 1): "with_wait_ms",
+            Column("stale for ms", 0): lambda one: float(one["stale_metadata_ms"]),
+            Column("wait without", 1): "without_ms",
+            Column("with", 1): "with_ms",
             Column("saved ms", 1): "saved_ms",
             Column("cut %", 1): "cut_percent",
-            "verdict": lambda one: verdicts[one["staleness_ms"], *arms(one)],
+            "verdict": lambda one: verdicts[one["stale_metadata_ms"], *arms(one)],
         },
-        name="saved",
+        name="savings",
     )
 
 
-def _prediction(prediction: Document) -> Table:
+def _prediction(prediction: Prediction) -> Table:
     return table_of(
         "What hints would save on this cluster",
-        prediction["saved"],
+        prediction["savings"],
         {
             "Metadata behind": "behind",
-            Column("ms", 1): "staleness_ms",
+            Column("ms", 1): "stale_metadata_ms",
             "without": "without",
             "with": "with",
-            Column("wait without", 1): "without_wait_ms",
-            Column("with", 1): "with_wait_ms",
+            Column("wait without", 1): "without_ms",
+            Column("with", 1): "with_ms",
             Column("saved ms", 1): "saved_ms",
             "beyond the curve": "beyond_the_curve",
         },

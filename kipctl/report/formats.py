@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import accumulate, chain
@@ -64,9 +64,11 @@ def write(
         case OutputFormat.PLAIN:
             _write_lines(report, _Paper(thousands="", most=most), stream)
         case OutputFormat.WIDE:
-            _write_lines(report, _Paper(is_terminal), stream)
+            height = console_on(stream).height if is_terminal else None
+            _write_lines(report, _Paper(is_terminal, height=height), stream)
         case _:
-            paper = _Paper(True, console_on(stream).width, most=A_SCREEN)
+            screen = console_on(stream)
+            paper = _Paper(True, screen.width, most=A_SCREEN, height=screen.height)
             _write_lines(report, paper if is_terminal else _Paper(), stream)
 
 
@@ -81,15 +83,14 @@ def enveloped(report: Report) -> dict[str, object]:
 def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
     """Each table as CSV with raw values, but for formulas; a blank line between tables.
 
-    The first column of a table that has a name is that, under the title "table".
+    The first column, "table", says which table a row is of.
     """
     writer = csv.writer(stream, lineterminator="\n")
     for number, table in enumerate(tables):
         if number:
             stream.write("\n")
-        title, name = (("table",), (table.name,)) if table.name else ((), ())
-        rows = ((*name, *row) for row in table.rows)
-        for row in chain(((*title, *table.titles),), rows):
+        rows = ((table.csv_name, *row) for row in table.rows)
+        for row in chain((("table", *table.titles),), rows):
             writer.writerow(map(_csv_cell, row))
 
 
@@ -112,18 +113,30 @@ def _write_lines(report: Report, paper: "_Paper", stream: TextIO) -> None:
 @dataclass(frozen=True, slots=True)
 class _Paper:
     """What a report is written on: its columns of text (None: as many as it takes), what separates
-    groups of digits, and how many rows of a table there are room for (None: all)."""
+    groups of digits, how many rows of a table there are room for (None: all), and after how many
+    lines the first is out of sight (None: never)."""
 
     is_terminal: bool = False
     width: int | None = None
     thousands: str = ","
     most: int | None = None
+    height: int | None = None
 
 
 def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
-    """The answer, the tables, which others there are, which cluster it is, and what comes last."""
-    opening = list(_opening_lines(report, paper))
-    yield from opening
+    """The answer, the tables, which cluster it is, and what comes last; before that the first line
+    again where it has left the screen."""
+    opening, end = list(_opening_lines(report, paper)), list(_end_lines(report, paper))
+    tables = list(_tables_lines(report, paper, opening))
+    yield from (*opening, *tables)
+    is_gone = paper.height is not None and len(opening) + len(tables) + len(end) >= paper.height
+    if is_gone and report.opening and tables:
+        first = report.opening[0]
+        yield from (Text(), *_text(first.first, paper, first.tone.value))
+    yield from end
+
+
+def _tables_lines(report: Report, paper: "_Paper", opening: Sequence[Text]) -> Iterator[Text]:
     # A title alone says nothing: the answer does.
     filled = [one for one in report.tables if one.rows or one.notes or not one.columns]
     tables = [list(_table_lines(table, paper)) for table in filled]
@@ -140,6 +153,9 @@ def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
     if left_out := filled[shown:]:
         titles = dict.fromkeys(re.split("[:,]", table.title)[0] for table in left_out)
         yield from _text(f"More with -o wide: {', '.join(titles)}.", paper)
+
+
+def _end_lines(report: Report, paper: "_Paper") -> Iterator[Text]:
     if report.cluster is not None and report.tables:
         yield from _text(f"Cluster: {report.cluster}.", paper)
     for line in report.closing:  # of which programs read some, where there is no terminal

@@ -1,12 +1,25 @@
 """What a guard saw."""
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.documents.common import GuardSeen
+from kipctl.guard.conditions import Guard
+from kipctl.report.tables import Cell, Column, Report, Table
 
 
-def guard_table(guard: Mapping[str, Any]) -> Table:
+def with_guard_table(report: Report, guard: Guard | None) -> Report:
+    """The report with what the guard saw, if there is one; it may have measured nothing yet."""
+    if guard is None or not guard.gauges:
+        return report
+    document = guard.as_document()
+    return replace(
+        report,
+        document={**report.document, "guard": document},
+        tables=(*report.tables, guard_table(document)),
+    )
+
+
+def guard_table(guard: GuardSeen) -> Table:
     """What each condition was seen to be; latencies are seconds."""
     compares = any(one["undisturbed"] is not None for one in guard["conditions"])
     before = (Column("Undisturbed", 3),) if compares else ()
@@ -18,7 +31,7 @@ def guard_table(guard: Mapping[str, Any]) -> Table:
             one["last"],
             one["worst"],
             one["looks"],
-            one["not_known"],
+            one["looks_without_value"],
             one["crossed"],
         )
         for one in guard["conditions"]

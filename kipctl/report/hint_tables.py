@@ -49,32 +49,32 @@ def hints_report(
         },
         (
             (
-                one.broker.id,
-                one.broker.rack,
-                _range(one.produce),
-                _range(one.fetch),
-                _range(one.metadata),
-                str(one.asked) if one.asked else None,
-                one.hint.leader_id if one.hint else None,
-                one.hint.leader_epoch if one.hint else None,
-                one.hint.address if one.hint else None,
-                str(one.verdict),
-                one.detail or None,
-                str(one.fetched.asked) if one.fetched.asked else None,
-                one.fetched.error,
-                one.fetched.hint.leader_id if one.fetched.hint else None,
-                str(one.fetched.verdict),
-                one.fetched.detail or None,
+                hints.broker.id,
+                hints.broker.rack,
+                _range(hints.produce),
+                _range(hints.fetch),
+                _range(hints.metadata),
+                str(hints.asked) if hints.asked else None,
+                hints.hint.leader_id if hints.hint else None,
+                hints.hint.leader_epoch if hints.hint else None,
+                hints.hint.address if hints.hint else None,
+                str(hints.verdict),
+                hints.detail or None,
+                str(hints.fetched.asked) if hints.fetched.asked else None,
+                hints.fetched.error,
+                hints.fetched.hint.leader_id if hints.fetched.hint else None,
+                str(hints.fetched.verdict),
+                hints.fetched.detail or None,
             )
-            for one in checked
+            for hints in checked
         ),
     )
-    drafts = sum(one.verdict is Verdict.DRAFT for one in checked)
-    hinting = sum(one.hint is not None for one in checked) - drafts
-    not_asked = sum(one.verdict is Verdict.NOT_ASKED for one in checked)
-    no_right = sum(one.verdict is Verdict.NO_RIGHT for one in checked)
-    in_fetch = sum(one.fetched.hint is not None for one in checked)
-    agreeing = sum(one.agrees for one in checked)
+    drafts = sum(hints.verdict is Verdict.DRAFT for hints in checked)
+    hinting = sum(hints.hint is not None for hints in checked) - drafts
+    not_asked = sum(hints.verdict is Verdict.NOT_ASKED for hints in checked)
+    no_right = sum(hints.verdict is Verdict.NO_RIGHT for hints in checked)
+    in_fetch = sum(hints.fetched.hint is not None for hints in checked)
+    agreeing = sum(hints.agrees for hints in checked)
     is_passed = passes_proxy(checked)
     return Report(
         "inspect hints",
@@ -107,8 +107,8 @@ def _maps(checked: "tuple[BrokerHints, ...]", server: Address | None) -> Iterato
     """What to do where no broker is reached at its own address, while the server answers."""
     from kipctl.cluster.inspect.leader_hint_check import Verdict
 
-    at = [Address(one.broker.host, one.broker.port) for one in checked]
-    if server and at and all(one.verdict is Verdict.UNREACHABLE for one in checked):
+    at = [Address(hints.broker.host, hints.broker.port) for hints in checked]
+    if server and at and all(hints.verdict is Verdict.UNREACHABLE for hints in checked):
         yield "No broker can be reached where the cluster lists it. Behind tunnels: " + Command(
             "inspect hints", map=suggested_map(at, server)
         )
@@ -117,17 +117,17 @@ def _maps(checked: "tuple[BrokerHints, ...]", server: Address | None) -> Iterato
 def _hints_table(checked: "tuple[BrokerHints, ...]") -> Table:
     """A row for the Produce and one for the Fetch that each broker was sent."""
     rows: list[tuple[Cell, ...]] = []
-    for one in checked:
-        read = one.fetched
+    for hints in checked:
+        read = hints.fetched
         answers = (
-            ("Produce", one.produce, one.asked, one.hint, one.verdict, one.detail),
-            ("Fetch", one.fetch, read.asked, read.hint, read.verdict, read.detail),
+            ("Produce", hints.produce, hints.asked, hints.hint, hints.verdict, hints.detail),
+            ("Fetch", hints.fetch, read.asked, read.hint, read.verdict, read.detail),
         )
         for api, versions, asked, hint, verdict, detail in answers:
             rows.append(
                 (
-                    str(one.broker.id),
-                    one.broker.rack,
+                    str(hints.broker.id),
+                    hints.broker.rack,
                     f"{api} {_range(versions) or '-'}",
                     str(asked) if asked else None,
                     hint.leader_id if hint else None,

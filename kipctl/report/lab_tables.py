@@ -49,7 +49,7 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
         "client_files": {name: str(path) for name, path in lab.client_files.items()},
         "nodes": [
             {
-                "id": node.id,
+                "node": node.id,
                 "role": node.role.value,
                 "rack": node.rack,
                 "port": node.port,
@@ -57,7 +57,7 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
                 "state": node.state.value,
                 "leaders": node.leaders,
                 "kafka_version": lab.kafka_version_of(node.id),
-                "request_log": str(lab.node(node.id).request_log_path),
+                "request_log_file": str(lab.node(node.id).request_log_path),
                 "metrics_url": lab.node(node.id).spec.metrics_url,
             }
             for node in nodes
@@ -114,4 +114,5 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
             for node in nodes
         ),
         tuple(notes),
+        "nodes",
     )

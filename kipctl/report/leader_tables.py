@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kipctl.counts import counted, format_bytes, format_duration
 from kipctl.next_step import Command
@@ -11,7 +11,7 @@ from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.changes.execution.copy_progress import CopyResult
-    from kipctl.changes.execution.plan_result import LeadersMoved
+    from kipctl.changes.execution.plan_result import PlanResult
     from kipctl.changes.journal.entry import Entry
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
@@ -26,12 +26,26 @@ def listing(
     columns: Mapping[str, Column | str],
     rows: Iterable[tuple[Value, ...]],
     notes: tuple[str, ...] = (),
-) -> tuple[Table, list[dict[str, Value]]]:
-    """Rows as a table for people and as objects for JSON; `columns` are titles by key."""
+) -> tuple[Table, list[dict[str, Any]]]:
+    """Rows as a table for people and as objects for JSON; `columns` are titles by key, of which
+    `took_ms.p50` is within `took_ms`, and that is null where all within it are."""
     rows = tuple(rows)
     shown = tuple(tuple(ids(v) if isinstance(v, tuple) else v for v in row) for row in rows)
-    objects = [dict(zip(columns, row, strict=True)) for row in rows]
+    objects = [_nested(dict(zip(columns, row, strict=True))) for row in rows]
     return Table(title, tuple(columns.values()), shown, notes), objects
+
+
+def _nested(row: dict[str, Value]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for key, value in row.items():
+        head, _, part = key.partition(".")
+        if not part:
+            shown[key] = value
+        elif value is not None:
+            shown[head] = {**(shown.get(head) or {}), part: value}
+        else:
+            shown.setdefault(head, None)
+    return shown
 
 
 def limit_rows(report: Report) -> Report:
@@ -46,13 +60,13 @@ def ids(brokers: Sequence[int]) -> str:
 
 def moved_report(
     command: str,
-    moved: "LeadersMoved",
+    moved: "PlanResult",
     before: "Snapshot",
     after: "Snapshot",
 ) -> Report:
     """What became of each partition, those that failed first, and how long each step took."""
     failed = {failure.id: str(failure) for failure in moved.failures}
-    outcomes = {elected.id: str(elected.outcome) for elected in moved.election.outcomes}
+    outcomes = {elected.id: str(elected.outcome) for elected in moved.election_outcome.outcomes}
     now = after.by_id
     by = moved_by(moved, before, after)
     outcomes |= dict.fromkeys(by.data, "moved with its data")
@@ -94,19 +108,22 @@ def moved_report(
         ),
     )
     steps = _steps_ms(moved)
-    entry = moved.reassigned.entry if moved.reassigned else None
+    entry, copied = moved.entry, moved.copied
     undo = (way_back_line(entry),) if entry else ()
-    copied = moved.reassigned.copied if moved.reassigned else None
     title = "Timeline" if moved.batches == 1 else "Timeline of the slowest batch's election"
-    timeline = Table(title, ("Step", Column("ms since the call")), tuple(steps.items()))
+    timeline = Table(
+        title, ("Step", Column("ms since the call")), tuple(steps.items()), name="timeline"
+    )
     return Report(
         command,
         {
             "partitions": partitions,
             "timeline_ms": steps,
-            "silent_brokers": moved.election.silent,
-            "watched_brokers": moved.election.watched,
-            "gone": [{"topic": p.topic, "partition": p.partition} for p in moved.election.gone],
+            "silent_brokers": moved.election_outcome.silent,
+            "watched_brokers": moved.election_outcome.watched,
+            "gone": [
+                {"topic": p.topic, "partition": p.partition} for p in moved.election_outcome.gone
+            ],
             "counts": {"done": moved.done, "failed": len(moved.failures)},
             "leaders_moved": {
                 "by_election": len(by.election),
@@ -141,10 +158,11 @@ def way_back_line(entry: "Entry") -> str:
     return "Undo: " + Command("undo", entry.id) + f" ({pace}saved in {entry.saved})"
 
 
-def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
+def _steps_ms(moved: "PlanResult") -> dict[str, float]:
     """When each step ended, in milliseconds since the first call; of several batches the slowest
     election's, since that was called."""
-    held, first = moved.election, moved.reassigned if moved.batches == 1 else None
+    held = moved.election_outcome
+    first = moved if moved.batches == 1 and moved.called_us else None
     steps_us: dict[str, int] = {}
     if first:
         steps_us["reassignment answered"] = first.answered_us
@@ -183,39 +201,50 @@ class MovedBy:
         )
 
 
-def moved_by(moved: "LeadersMoved", before: "Snapshot", after: "Snapshot") -> MovedBy:
+def moved_by(moved: "PlanResult", before: "Snapshot", after: "Snapshot") -> MovedBy:
     """Whose doing it is that leaders are other ones. A pure function."""
     from kipctl.changes.elections.request import Outcome
 
     was, now = before.by_id, after.by_id
     elected, data, others = list["PartitionId"](), list["PartitionId"](), list["PartitionId"]()
-    for one in moved.election.outcomes:
-        if one.outcome is Outcome.ELECTED:
-            elected.append(one.id)
-        elif one.id in was and one.id in now and now[one.id].leader != was[one.id].leader:
-            has_left = was[one.id].leader not in now[one.id].replicas
-            (data if has_left else others).append(one.id)
+    for outcome in moved.election_outcome.outcomes:
+        if outcome.outcome is Outcome.ELECTED:
+            elected.append(outcome.id)
+        elif (
+            outcome.id in was
+            and outcome.id in now
+            and now[outcome.id].leader != was[outcome.id].leader
+        ):
+            has_left = was[outcome.id].leader not in now[outcome.id].replicas
+            (data if has_left else others).append(outcome.id)
     had_none = before.partitions != () and before.leaderless == before.partitions
     return MovedBy(tuple(elected), tuple(data), tuple(others), had_none)
 
 
-def _sentence(moved: "LeadersMoved", by: MovedBy, brokers: int) -> str:
+def gone_besides(gone: "Sequence[PartitionId]") -> str:
+    """What a sentence adds for partitions whose topic was deleted meanwhile."""
+    return f", {counted(len(gone), 'partition', 'are')} gone (such as {gone[0]})" if gone else ""
+
+
+def _sentence(moved: "PlanResult", by: MovedBy, brokers: int) -> str:
     from kipctl.changes.elections.request import Outcome
 
-    held = moved.election
-    own = {one for one in by.election if is_own(one.topic)}
-    reported = str(replace(by, election=tuple(one for one in by.election if one not in own)))
+    held = moved.election_outcome
+    if not by and (placed := sum({*m.before} != {*m.after} for m in moved.plan.moves)):
+        return f"{counted(placed, 'partition', 'have')} other replicas now; no leader had to move."
+    own = {id for id in by.election if is_own(id.topic)}
+    reported = str(replace(by, election=tuple(id for id in by.election if id not in own)))
     if own:
         reported += f" (and {len(own):,} of kipctl's own topic)"
     along = {*by.data, *by.others}
     if in_place := sum(
-        one.outcome is Outcome.NOT_NEEDED and one.id not in along and not is_own(one.id.topic)
-        for one in held.outcomes
+        outcome.outcome is Outcome.NOT_NEEDED
+        and outcome.id not in along
+        and not is_own(outcome.id.topic)
+        for outcome in held.outcomes
     ):
         reported += f", {counted(in_place, '', 'were')} in place"
-    if held.gone:
-        reported += f", {counted(len(held.gone), 'partition', 'are')} gone"
-        reported += f" (such as {held.gone[0]})"
+    reported += gone_besides(held.gone)
     if held.knew_us:
         after_ms = (held.converged_us - held.called_us) / 1000
         who = "every broker"

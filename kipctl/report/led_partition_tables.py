@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) -> Report:
     """`busy` are the reassignments in progress: what is still copied for them is `(adding)`."""
-    adding = {one.id: one.adding for one in busy}
+    adding = {reassignment.id: reassignment.adding for reassignment in busy}
 
     def out_of_sync(p: "Partition", broker: int) -> bool:
         return broker in p.replicas and broker not in (*p.isr, *adding.get(p.id, ()))

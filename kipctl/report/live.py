@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kipctl.counts import counted
+from kipctl.documents.tap import TapClient, TapDocument
 from kipctl.load.live import ClientProgress, Interval, RunProgress
 from kipctl.report.printable import on_one_line
 from kipctl.report.progress_bar import bar, left
 from kipctl.report.tap_tables import conditions_in_words
+from kipctl.severity import Severity
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _LABEL, _NUMBER, _MOST = 11, 9, 14
@@ -59,15 +60,21 @@ class TapScreen:
     """Draws a tap, from the document that `--output json` prints; `rates` are the requests per
     second of all clients, second by second."""
 
-    document: Mapping[str, Any]
+    document: TapDocument
     rates: Sequence[float]
+    rotated: str = ""
+    """How many moved leaders were met of those wanted, where the tap itself moves them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from tap_lines(self.document, self.rates, options.max_width, console.height)
+        lines = tap_lines(self.document, self.rates, options.max_width, console.height)
+        yield next(lines)
+        if self.rotated:
+            yield labelled("rotating", self.rotated)
+        yield from lines
 
 
 def tap_lines(
-    document: Mapping[str, Any], rates: Sequence[float], width: int, height: int
+    document: TapDocument, rates: Sequence[float], width: int, height: int
 ) -> Iterator[Text]:
     """The lines of a tap's screen: as many clients as there is room for, the busiest first."""
     width = max(width, _LEAST_WIDTH)
@@ -79,7 +86,8 @@ def tap_lines(
     yield spark_line("requests/s", shown, max(shown), texts, width)
     if leaders := document["leaders"]:
         yield labelled("by broker", _by_broker(leaders) + " partitions")
-    room = max(1, (height - _LINES_BESIDE_CLIENTS) // _LINES_OF_CLIENT)
+    lines_of_client = _LINES_OF_CLIENT + any(one["findings"] for one in clients)
+    room = max(1, (height - _LINES_BESIDE_CLIENTS) // lines_of_client)
     for client in clients[:room]:
         yield Text()
         yield from _client_lines(client, width)
@@ -87,7 +95,7 @@ def tap_lines(
         yield Text(f"And {counted(len(clients) - room, 'client')} with fewer requests.", "dim")
 
 
-def _client_lines(client: Mapping[str, Any], width: int) -> Iterator[Text]:
+def _client_lines(client: TapClient, width: int) -> Iterator[Text]:
     names = (client["client_id"], client["software_name"], client["software_version"])
     requests, connections = client["requests"], client["connections"]
     yield _ends(
@@ -97,14 +105,17 @@ def _client_lines(client: Mapping[str, Any], width: int) -> Iterator[Text]:
     )
     by_api = requests["by_api"]
     yield labelled("requests", ", ".join(f"{api} {by_api.get(api, 0):,}" for api in _APIS_SHOWN))
-    waits = client["moves"]["wait_ms"].values()
+    waits = client["moves"]["wait_ms"]
     so_far = ClientProgress(
         client["moves"]["met"],
-        tuple(round(1000 * ms) for ms in waits),
+        (round(1000 * waits["p50"]), round(1000 * waits["p99"]), round(1000 * waits["max"])),
         client["refused_by_hint"],
     )
     yield _moves("moves", so_far)
     yield labelled("refusals", _refused(so_far))
+    if findings := client["findings"]:
+        told = ", ".join(f"{finding['id']} {finding['times']:,}" for finding in findings)
+        yield labelled("findings", told, is_bad=findings[0]["severity"] != Severity.NOTE)
 
 
 def labelled(label: str, text: str, is_bad: bool = False) -> Text:
@@ -164,13 +175,13 @@ def _sparks(run: RunProgress, width: int) -> Iterator[Text]:
         yield Text("The first records are on their way.", "dim")
         return
     last = shown[-1]
-    rates = [one.records_per_s for one in shown]
+    rates = [interval.records_per_s for interval in shown]
     asked = f"of {run.rate:,.0f}" if run.rate else f"max {max(rates):,.0f}"
     most = max(*rates, run.rate or 0.0, 1.0)
     now = f"{last.records_per_s:,.0f}"
     yield spark_line("records/s", rates, most, (now, asked), width)
     for name in ("p50_us", "p99_us"):
-        times = [getattr(one, name) for one in shown]
+        times = [getattr(interval, name) for interval in shown]
         highest = max((time for time in times if time is not None), default=None)
         texts = (milliseconds(times[-1]), f"max {milliseconds(highest)}")
         label = f"{run.timed} {name[:3]}"
@@ -203,7 +214,7 @@ def _refused(client: ClientProgress) -> str:
     return refused + (f", hints: {_counts(client.refused)}" if client.refused else "")
 
 
-def _by_broker(partitions: Mapping[Any, int]) -> str:
+def _by_broker(partitions: Mapping[int, int] | Mapping[str, int]) -> str:
     return ", ".join(f"{broker}: {count:,}" for broker, count in sorted(partitions.items()))
 
 

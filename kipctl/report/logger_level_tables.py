@@ -1,6 +1,7 @@
 """Tables of `kipctl request-log`: at which brokers the log is on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.counts import broker_list
@@ -25,13 +26,13 @@ def levels_report(
         columns | {"error": "Error"},
         (
             (
-                one.broker,
-                None if one.level is None else is_on(one.level),
-                one.level,
-                *((one.before,) if changed else ()),
-                one.error.what if one.error else None,
+                level.broker,
+                None if level.level is None else is_on(level.level),
+                level.level,
+                *((level.before,) if changed else ()),
+                level.error.what if level.error else None,
             )
-            for one in levels
+            for level in levels
         ),
     )
     document: dict[str, object] = {"logger": LOGGER, "brokers": brokers}
@@ -39,7 +40,20 @@ def levels_report(
     if on_s is not None:
         document["seconds"] = on_s
         opening += paragraphs(f"It was on for {on_s:.1f} s.")
+    table = replace(table, name="brokers")
     return Report(f"request-log {action}", document, (table,), opening=opening)
+
+
+def switched_back(levels: "Sequence[LoggerLevel]") -> str:
+    """Where it is off again, and where it stays on as it was before."""
+    from kipctl.cluster.request_log import is_on
+
+    off = [level.broker for level in levels if not is_on(level.level)]
+    left_on = [level.broker for level in levels if is_on(level.level)]
+    said = [f"The request log is off again at {broker_list(off)}."] if off else []
+    if left_on:
+        said.append(f"It stays on at {broker_list(left_on)}, as it was before.")
+    return " ".join(said)
 
 
 def _where(levels: "Sequence[LoggerLevel]") -> tuple[Paragraph, ...]:
@@ -47,8 +61,8 @@ def _where(levels: "Sequence[LoggerLevel]") -> tuple[Paragraph, ...]:
     from kipctl.cluster.request_log import is_on
 
     states: dict[str, list[int]] = {}
-    for one in levels:
-        state = "not known" if one.level is None else "on" if is_on(one.level) else "off"
-        states.setdefault(state, []).append(one.broker)
+    for level in levels:
+        state = "not known" if level.level is None else "on" if is_on(level.level) else "off"
+        states.setdefault(state, []).append(level.broker)
     said = ", ".join(f"{state} at {broker_list(brokers)}" for state, brokers in states.items())
     return paragraphs(f"The request log is {said}.")

@@ -3,14 +3,23 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from kipctl.counts import counted
-from kipctl.report.tables import Column, Source, Table, table_of
+from kipctl.documents.experiments import ClaimsDocument
+from kipctl.documents.runs import Growth, MetadataClient, MetadataDocument, MetadataPhase
+from kipctl.report.columns import measured
+from kipctl.report.tables import Column, Table, table_of
 
-Document = Mapping[str, Any]
 
-_OF_PHASE: Mapping[Column | str, Source] = {"Client": "client", "Phase": "phase"}
+class _Phase(MetadataPhase):
+    client: str
+
+
+class _Growth(Growth):
+    client: str
+
+
+_OF_PHASE: Mapping[Column | str, str] = {"Client": "client", "Phase": "phase"}
 _CAUSES = {
     "start": "Start",
     "new_topic": "New topic",
@@ -23,7 +32,7 @@ _CAUSES = {
 }
 
 
-def perf_metadata_answer(document: Document) -> str:
+def perf_metadata_answer(document: MetadataDocument) -> str:
     """How many requests each client sent, and for how long a record waited for one."""
     sent: Counter[str] = Counter()
     waits = []
@@ -35,7 +44,7 @@ def perf_metadata_answer(document: Document) -> str:
     return f"Metadata requests for {counted(document['topics'], 'topic')}: {counts}{waited}."
 
 
-def perf_metadata_tables(document: Document) -> tuple[Table, ...]:
+def perf_metadata_tables(document: MetadataDocument) -> tuple[Table, ...]:
     """Requests by cause, who waited, and how requests grow as topics come to be known."""
     tables = [requests_table(document), waits_table(document)]
     if any(client["growth"] for client in document["clients"]):
@@ -43,7 +52,7 @@ def perf_metadata_tables(document: Document) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def requests_table(document: Document) -> Table:
+def requests_table(document: MetadataDocument | ClaimsDocument) -> Table:
     """Metadata requests of each client and phase: how many, why, for how much."""
     phases = list(_phases(document))
     causes = {
@@ -81,13 +90,15 @@ def requests_table(document: Document) -> Table:
     )
 
 
-def _of_cause(cause: str, phase: Document) -> int:
-    return int(phase["by_cause"].get(cause, 0))
+def _of_cause(cause: str, phase: MetadataPhase) -> int:
+    return phase["by_cause"].get(cause, 0)
 
 
-def waits_table(document: Document) -> Table:
+_QUANTILES = ("p50", "p99", "max")
+
+
+def waits_table(document: MetadataDocument) -> Table:
     """How long records waited for Metadata, and what became of their latency."""
-    quantiles = ("p50", "p99", "max")
     return table_of(
         "Records that waited for Metadata",
         _phases(document),
@@ -96,9 +107,8 @@ def waits_table(document: Document) -> Table:
             "Records": "records",
             "Failed": "failed",
             "Waited": "waited_records",
-            **{Column(f"Wait {name} ms", 2): f"waited_ms.{name}" for name in quantiles},
-            Column("Wait sum ms", 0): "waited_ms.sum",
-            **{Column(f"Latency {name} ms", 1): f"latency_ms.{name}" for name in quantiles},
+            **measured(*(f"waited_ms.{name}" for name in (*_QUANTILES, "sum")), title="Wait"),
+            **measured(*(f"latency_ms.{name}" for name in _QUANTILES), title="Latency"),
             Column("Seconds", 1): "seconds",
         },
         (
@@ -109,12 +119,12 @@ def waits_table(document: Document) -> Table:
     )
 
 
-def growth_table(document: Document) -> Table:
+def growth_table(document: MetadataDocument) -> Table:
     """Requests for new topics at startup, from the first to the last."""
     return table_of(
         "Startup: requests for new topics",
         (
-            {**step, "client": _name(client)}
+            _Growth(**step, client=_name(client))
             for client in document["clients"]
             for step in client["growth"]
         ),
@@ -124,18 +134,18 @@ def growth_table(document: Document) -> Table:
             "Topics asked": "topics",
             "Request bytes": "request_bytes",
             "Response bytes": "response_bytes",
-            Column("ms", 2): "ms",
+            Column("ms", 2): "took_ms",
         },
         name="growth",
     )
 
 
-def _name(client: Document) -> str:
+def _name(client: MetadataClient) -> str:
     return " ".join(filter(None, (client["client"], client["policy"])))
 
 
-def _phases(document: Document) -> Iterator[Document]:
+def _phases(document: MetadataDocument | ClaimsDocument) -> Iterator[_Phase]:
     """Of each client its phases, with its name."""
     for client in document["clients"]:
         for phase in client["phases"]:
-            yield {**phase, "client": _name(client)}
+            yield _Phase(**phase, client=_name(client))

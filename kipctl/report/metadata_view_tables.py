@@ -1,5 +1,6 @@
 """Tables of `inspect metadata`: what a request costs, and what each broker's view lacks."""
 
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -57,8 +58,8 @@ def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
             "partitions": "Partitions",
             "request_bytes": "Request bytes",
             "response_bytes": "Response bytes",
-            "p50_ms": "p50 ms",
-            "max_ms": "max ms",
+            "took_ms.p50": "p50 ms",
+            "took_ms.max": "max ms",
             "error": "Error",
         },
         (
@@ -75,7 +76,7 @@ def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
         ),
     )
     columns = (*table.columns[:6], Column("p50 ms", 2), Column("max ms", 2), table.columns[8])
-    return _without_errors(Table(table.title, columns, table.rows)), list(map(dict, objects))
+    return _without_errors(replace(table, columns=columns)), list(map(dict, objects))
 
 
 def _views(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
@@ -111,7 +112,7 @@ def _views(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
 def _behind(standing: "ViewOfBroker") -> tuple[int, int, int]:
     """Partitions behind, by how many epochs at most, and partitions that differ otherwise."""
     behind = standing.behind
-    epochs = max((one.epochs_behind or 0 for one in behind), default=0)
+    epochs = max((difference.epochs_behind or 0 for difference in behind), default=0)
     return len(behind), epochs, len(standing.differences) - len(behind)
 
 
@@ -132,18 +133,18 @@ def _differences(compared: "ComparedViews") -> tuple[Table, list[dict[str, objec
         (
             (
                 standing.broker.id,
-                *one.id,
+                *difference.id,
                 *(
-                    (one.shown.leader, one.shown.leader_epoch, one.shown.isr)
-                    if one.shown
+                    (difference.shown.leader, difference.shown.leader_epoch, difference.shown.isr)
+                    if difference.shown
                     else (None, None, None)
                 ),
-                one.newest.leader,
-                one.newest.leader_epoch,
-                one.newest.isr,
+                difference.newest.leader,
+                difference.newest.leader_epoch,
+                difference.newest.isr,
             )
             for standing in compared.standings
-            for one in standing.differences
+            for difference in standing.differences
         ),
     )
     return table, list(map(dict, objects))
@@ -155,21 +156,21 @@ def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, o
         {
             "broker": "Broker",
             "seen": "Seen",
-            "after_call_p50_ms": "p50 ms after the call",
-            "after_call_max_ms": "max ms",
-            "behind_p50_ms": "p50 ms behind the first",
-            "behind_max_ms": "max ms",
+            "after_call_ms.p50": "p50 ms after the call",
+            "after_call_ms.max": "max ms",
+            "behind_ms.p50": "p50 ms behind the first",
+            "behind_ms.max": "max ms",
         },
         (
             (
-                one.broker,
-                len(one.after_call_us),
-                _quantile_ms(one.after_call_us, 0.5),
-                _quantile_ms(one.after_call_us, 1),
-                _quantile_ms(one.behind_us, 0.5),
-                _quantile_ms(one.behind_us, 1),
+                sightings.broker,
+                len(sightings.after_call_us),
+                _quantile_ms(sightings.after_call_us, 0.5),
+                _quantile_ms(sightings.after_call_us, 1),
+                _quantile_ms(sightings.behind_us, 0.5),
+                _quantile_ms(sightings.behind_us, 1),
             )
-            for one in seen
+            for sightings in seen
         ),
         ("The call is that of the election; the first is the first broker that showed it.",),
     )
@@ -209,9 +210,7 @@ def _without_errors(table: Table) -> Table:
     """The table without its last column where nothing stands in it."""
     if any(row[-1] is not None for row in table.rows):
         return table
-    return Table(
-        table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows), table.notes
-    )
+    return replace(table, columns=table.columns[:-1], rows=tuple(row[:-1] for row in table.rows))
 
 
 def _quantile_ms(times_us: tuple[int, ...], q: float) -> float | None:

@@ -1,12 +1,11 @@
 """The table of moved leaders: how long each made the client wait."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from kipctl.documents.common import Action
+from kipctl.documents.runs import MetadataRpcs, Moves, Redirects
 from kipctl.measure.moves import moves_sentence
 from kipctl.report.tables import Column, Table
-
-Document = Mapping[str, Any]
 
 WAIT_MEANING = (
     "The client's own wait, from the first refusal to the send that succeeded: backoff and "
@@ -15,50 +14,50 @@ WAIT_MEANING = (
 )
 
 
-def sentence_of_moves(document: Document, client: str = "client") -> str:
+def sentence_of_moves(
+    redirects: Redirects, actions: Sequence[Action], client: str = "client"
+) -> str:
     """How many moved leaders the client of a run met, of those that were moved, and how long it
     waited for each. Of runs of older versions, which do not say, ""."""
-    found = document["redirects"].get("moves")
+    found = redirects.get("moves")
     if not found:
         return ""
-    made = sum(
-        action["partitions"] for action in document.get("actions", ()) if not action["error"]
-    )
+    made = sum(action["partitions"] or 0 for action in actions if not action["error"])
     return moves_sentence(found, client, made)
 
 
-def moves_table(document: Document, client: str = "") -> Table | None:
-    """From the document of a run with its `redirects`; None if no move was met. `client` says whose
-    it is if there are several.
+def moves_table(
+    redirects: Redirects, rpcs: MetadataRpcs, actions: Sequence[Action], client: str = ""
+) -> Table | None:
+    """Of a run; None if no move was met. `client` says whose it is if there are several.
 
     Runs of older versions have none of it.
     """
-    found = document["redirects"].get("moves")
+    found = redirects.get("moves")
     if not found or not found["met"]:
         return None
     return Table(
-        sentence_of_moves(document, client or "client").removesuffix("."),
+        sentence_of_moves(redirects, actions, client or "client").removesuffix("."),
         ("the client waited", "moved leaders", Column("share %", 1)),
         tuple(
             (wait_title(name), count, 100 * count / found["met"])
             for name, count in found["by_wait"].items()
         ),
-        (WAIT_MEANING, *_notes(document, found)),
+        (WAIT_MEANING, *_notes(rpcs, found)),
         "moves",
     )
 
 
-def _notes(document: Document, found: Document) -> Iterator[str]:
+def _notes(rpcs: MetadataRpcs, found: Moves) -> Iterator[str]:
     if found["not_ready"]:
         yield f"Refused by the new leader, which did not know yet: {found['not_ready']:,}."
-    rpcs = document.get("metadata_rpcs", {})
-    if refreshes := rpcs.get("by_cause", {}).get("leader_change", 0):
+    if refreshes := rpcs["by_cause"].get("leader_change", 0):
         yield (
             f"Metadata requests because of them: {refreshes:,}, "
             f"{refreshes / found['met']:.2f} for each."
         )
-    behind = rpcs.get("queued_behind", {"requests": 0})
-    if behind["requests"]:
+    behind = rpcs.get("queued_behind")
+    if behind and behind["requests"]:
         yield (
             f"Metadata requests behind others on their connection: {behind['requests']:,}, for up "
             f"to {behind['wait_ms']['max']:,.1f} ms (head-of-line blocking)."

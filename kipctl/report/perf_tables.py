@@ -1,14 +1,22 @@
 """Tables of a perf run, from the document that `--output json` prints."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from kipctl.counts import counted
+from kipctl.documents.common import Action, Latency
+from kipctl.documents.runs import (
+    EndToEndDocument,
+    Health,
+    MetadataRpcs,
+    PhaseTimes,
+    ProduceDocument,
+    Redirects,
+    Run,
+)
 from kipctl.next_step import Command
 from kipctl.report.move_tables import moves_table, sentence_of_moves
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
-
-Document = Mapping[str, Any]
 
 _PHASE_MEANINGS = {
     "queued": "in the client: before the first send, behind other batches",
@@ -27,40 +35,43 @@ _FETCH_MEANINGS = _PHASE_MEANINGS | {
 _MOST_FAILURES = 5
 
 
-def perf_tables(document: Document) -> tuple[Table, ...]:
+def perf_tables(document: ProduceDocument) -> tuple[Table, ...]:
     """What a person wants to see of a run: times, redirects by phase, Metadata, actions."""
-    tables = [*doubts_tables(document), times_table(document)]
-    tables += redirects_tables(document)
-    tables.append(metadata_table(document))
-    if document["actions"]:
-        tables.append(actions_table(document))
-    return tuple(tables)
+    redirects, rpcs, actions = document["redirects"], document["metadata_rpcs"], document["actions"]
+    return (
+        *doubts_tables(document.get("doubts", ())),
+        times_table(document),
+        *redirects_tables(redirects, rpcs, actions),
+        metadata_table(rpcs),
+        *actions_tables(actions),
+    )
 
 
-def doubts_tables(document: Document) -> Iterator[Table]:
-    """What spoils the run (`kipctl.measure.doubts`), before any number; runs of older versions do
-    not say."""
-    if found := document.get("doubts"):
-        yield Table("Read with care: something spoils this run.", (), (), tuple(found), "doubts")
+def doubts_tables(doubts: Sequence[str]) -> Iterator[Table]:
+    """What spoils the run (`kipctl.measure.doubts`), before any number."""
+    if doubts:
+        yield Table("Read with care: something spoils this run.", (), (), tuple(doubts), "doubts")
 
 
-def perf_answer(document: Document) -> tuple[Paragraph, ...]:
+def perf_answer(document: ProduceDocument) -> tuple[Paragraph, ...]:
     """How many records got through, and how long that took them; before it, where leaders were
     moved meanwhile, how long the client waited for these."""
-    records = Paragraph(f"{acknowledged(document, sent(document))}.", tone=tone_of(document))
+    records = Paragraph(
+        f"{acknowledged(document, document['latency_ms'], sent(document))}.", tone=tone_of(document)
+    )
     return (*(moves_answer(document) if document["actions"] else ()), records)
 
 
-def moves_answer(document: Document) -> tuple[Paragraph, ...]:
+def moves_answer(document: ProduceDocument) -> tuple[Paragraph, ...]:
     """How long the client of a run waited for moved leaders, and where the time of the batches
     went that met them. Of runs of older versions, which do not say, nothing."""
-    moves = sentence_of_moves(document)
+    moves = sentence_of_moves(document["redirects"], document["actions"])
     return (Paragraph(moves, tuple(_cost_of_moves(document))),) if moves else ()
 
 
-def _cost_of_moves(document: Document) -> Iterator[str]:
+def _cost_of_moves(document: ProduceDocument) -> Iterator[str]:
     redirects = document["redirects"]
-    spent_ms = {phase: spent["sum"] for phase, spent in redirects["phases_ms"].items()}
+    spent_ms = {phase: spent["sum"] for phase, spent in phases_of(redirects).items()}
     if not (total_ms := sum(spent_ms.values())):
         return
     at_brokers_ms = spent_ms["detect"] + spent_ms["not_ready"] + spent_ms["acknowledge"]
@@ -77,9 +88,14 @@ def _cost_of_moves(document: Document) -> Iterator[str]:
     )
 
 
-def acknowledged(document: Document, sent: str, name: str = "latency_ms") -> str:
+def phases_of(redirects: Redirects) -> Mapping[str, PhaseTimes]:
+    """The time of what was redirected, by phase."""
+    return cast(Mapping[str, PhaseTimes], redirects["phases_ms"])
+
+
+def acknowledged(document: ProduceDocument | EndToEndDocument, latency: Latency, sent: str) -> str:
     """How many of the records `sent` got through, at which rate, in which latency."""
-    records, latency = document["records"], document[name]
+    records = document["records"]
     errors = ", ".join(f"{count:,} x {name}" for name, count in records.get("errors", {}).items())
     failed = f", {records['failed']:,} failed" + (f" ({errors})" if errors else "")
     return (
@@ -89,25 +105,25 @@ def acknowledged(document: Document, sent: str, name: str = "latency_ms") -> str
     )
 
 
-def latency_of(spread: Mapping[str, float]) -> str:
+def latency_of(spread: Latency) -> str:
     """The quantiles that are looked at first."""
     return f"p50 {spread['p50']:,.1f} ms, p99 {spread['p99']:,.1f} ms"
 
 
-def tone_of(document: Document) -> Tone:
+def tone_of(document: ProduceDocument | EndToEndDocument) -> Tone:
     """Bad where records failed or are missing."""
     records = document["records"]
     return Tone.BAD if records["failed"] or records.get("missing") else Tone.GOOD
 
 
-def times_table(document: Document) -> Table:
+def times_table(document: ProduceDocument) -> Table:
     """Latency and service time of records, in ms."""
     return times(
         f"Records to {document['topic']}",
         document,
         {
-            "latency, from the intended send time": "latency_ms",
-            "service time, from the actual send": "service_ms",
+            "latency, from the intended send time": document["latency_ms"],
+            "service time, from the actual send": document["service_ms"],
         },
         tuple(health_notes(document, document["latency_ms"]["p99"])),
     )
@@ -115,27 +131,25 @@ def times_table(document: Document) -> Table:
 
 def times(
     what: str,
-    document: Document,
-    spreads: Mapping[str, str],
+    document: Run,
+    spreads: Mapping[str, Latency],
     notes: tuple[str, ...],
     name: str = "",
 ) -> Table:
-    """The mean and the quantiles of these times, in ms: what each is called, and where it is."""
+    """The mean and the quantiles of these times, in ms, by what each is called."""
     version = document["kafka_version"]
     quantiles = ("mean", "p50", "p95", "p99", "p99.9", "max")
     return Table(
         f"{what}, leader discovery {document['leader_discovery']}"
         + (f", Kafka {version}" if version else ""),
         ("time", *(Column(f"{quantile} ms", 3) for quantile in quantiles)),
-        tuple((label, *document[key].values()) for label, key in spreads.items()),
+        tuple((label, *cast(Mapping[str, float], of).values()) for label, of in spreads.items()),
         notes,
         name,
     )
 
 
-def health_notes(
-    document: Document, measured_p99_ms: float, client: str = "client"
-) -> Iterator[str]:
+def health_notes(document: Health, measured_p99_ms: float, client: str = "client") -> Iterator[str]:
     """What a reader has to know besides the times (`kipctl.probe.health`), of this client.
 
     That it went on late is said when its p99 is a tenth of `measured_p99_ms`, and a millisecond.
@@ -146,12 +160,12 @@ def health_notes(
             "itself, is not known: it did not come to tell."
         )
         return
-    yield from document.get("topic_changes", ())
+    yield from document.get("topic_changes") or ()
     if throttle_ms := document.get("throttle_ms", 0):
         yield f"Brokers throttled the {client} for {throttle_ms / 1000:,.1f} s in all (quotas)."
-    for failure, times in [*document.get("connection_failures", {}).items()][:_MOST_FAILURES]:
+    for failure, times in [*(document.get("connection_failures") or {}).items()][:_MOST_FAILURES]:
         yield f"The {client} could not connect to {failure} ({times:,} times)."
-    if elsewhere := document.get("hinted_elsewhere", {}):
+    if elsewhere := document.get("hinted_elsewhere"):
         yield (
             f"Hints lead past the proxy: {counted(sum(elsewhere.values()), 'hint')} that the"
             f" {client} followed named another address than Metadata, such as"
@@ -171,31 +185,34 @@ def health_notes(
         )
 
 
-def sent(of_producer: Document) -> str:
+def sent(of_producer: Health) -> str:
     """What the number of records `sent` says: one that did not come to tell had settled so many."""
     return "sent" if _is_known(of_producer) else "settled"
 
 
-def _is_known(document: Document) -> bool:
+def _is_known(document: Health) -> bool:
     """Runs of older versions have none of it."""
     return document.get("throttle_ms", 0) is not None
 
 
 def redirects_tables(
-    document: Document, of_fetches: bool = False, client: str = ""
+    redirects: Redirects,
+    rpcs: MetadataRpcs,
+    actions: Sequence[Action],
+    of_fetches: bool = False,
+    client: str = "",
 ) -> Iterator[Table]:
     """The moved leaders, and where the time of what they redirected went; of one client if there
     are several."""
-    if moved := moves_table(document, client):
+    if moved := moves_table(redirects, rpcs, actions, client):
         yield moved
-    if document["redirects"]["batches"]:
-        yield redirects_table(document, of_fetches, client)
+    if redirects["batches"]:
+        yield redirects_table(redirects, of_fetches, client)
 
 
-def redirects_table(document: Document, of_fetches: bool = False, client: str = "") -> Table:
+def redirects_table(redirects: Redirects, of_fetches: bool = False, client: str = "") -> Table:
     """Where the time of redirected batches, or of partitions that were read, went by phase."""
-    redirects = document["redirects"]
-    phases = redirects["phases_ms"]
+    phases = phases_of(redirects)
     total = sum(phase["sum"] for phase in phases.values()) or 1
     what, meanings = (
         ("partitions read", _FETCH_MEANINGS) if of_fetches else ("batches", _PHASE_MEANINGS)
@@ -224,27 +241,28 @@ def redirects_table(document: Document, of_fetches: bool = False, client: str = 
             + f". Retries to the same leader epoch: {redirects['same_epoch_retries']:,}. "
             f"Appended, then failed: {redirects['appended_then_failed']:,}.",
         ),
+        f"redirects_of_{client}" if client else "redirects",
     )
 
 
-def metadata_table(document: Document, client: str = "") -> Table:
+def metadata_table(rpcs: MetadataRpcs, client: str = "") -> Table:
     """Metadata requests by cause, of one client if there are several."""
-    rpcs = document["metadata_rpcs"]
     whose = f" of the {client}" if client else ""
     return Table(
         f"Metadata requests{whose}: {rpcs['total']:,}, {rpcs['bytes']:,} bytes, "
         f"{rpcs['on_critical_path']:,} of them waited for",
         ("cause", "requests"),
         tuple((cause.replace("_", " "), count) for cause, count in rpcs["by_cause"].items()),
+        name=f"metadata_rpcs_of_{client}" if client else "metadata_rpcs",
     )
 
 
-def actions_table(document: Document) -> Table:
-    """What was done to the cluster, and how long the news took."""
+def actions_tables(actions: Sequence[Action]) -> Iterator[Table]:
+    """What was done to the cluster, if anything, and how long the news took."""
 
     def rows() -> Iterator[tuple[Cell, ...]]:
-        for number, action in enumerate(document["actions"], 1):
-            called, answered = action["called_ms"], action["answered_ms"]
+        for number, action in enumerate(actions, 1):
+            called, answered = action["called_ms"] or 0, action["answered_ms"]
             converged = action["converged_ms"]
             yield (
                 number,
@@ -256,25 +274,16 @@ def actions_table(document: Document) -> Table:
                 action["error"] or "",
             )
 
-    return Table(
-        "Actions",
-        (
-            "no.",
-            "action",
-            Column("at s", 3),
-            "partitions",
-            Column("done after ms", 1),
-            Column("known to all brokers after ms", 1),
-            "error",
-        ),
-        tuple(rows()),
-    )
+    columns = ("no.", "action", Column("at s", 3), "partitions", Column("done after ms", 1))
+    known = Column("known to all brokers after ms", 1)
+    if actions:
+        yield Table("Actions", (*columns, known, "error"), tuple(rows()))
 
 
-def metrics_table(document: Document) -> Table:
+def metrics_table(document: Mapping[str, object]) -> Table:
     """Every number of the document by its path, for `--print-metrics`."""
 
-    def leaves(value: Any, path: str) -> Iterator[tuple[Cell, ...]]:
+    def leaves(value: object, path: str) -> Iterator[tuple[Cell, ...]]:
         if isinstance(value, Mapping):
             for name, inner in value.items():
                 yield from leaves(inner, f"{path}.{name}" if path else name)

@@ -1,25 +1,24 @@
 """A plan in sentences and tables, from the document that `--output json` prints of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kipctl.changes.plans.plan_summary import too_little_room
-from kipctl.counts import counted
-from kipctl.report.tables import Column, Table, identifier, table_of
+from kipctl.counts import counted, format_bytes
+from kipctl.documents.plans import BrokerChange, PlanShown
+from kipctl.report.tables import Column, Table, table_of
 
 if TYPE_CHECKING:
     from kipctl.changes.plans.phases import Phase
 
-Document = Mapping[str, Any]
 
-
-def in_short(document: Document) -> str:
-    """The plan in one sentence."""
+def plan_sentence(document: PlanShown, *, is_rest: bool = False) -> str:
+    """The plan in one sentence; `is_rest` where more is done than the plan has."""
     counts = document["counts"]
     left = counts["skipped"]
     alone = f"; {counted(left, '', 'are')} left alone" if left else ""
     if not counts["partitions"]:
-        return f"Nothing is to be reassigned{alone}."
+        return f"Nothing {'else ' if is_rest else ''}is to be reassigned{alone}."
     data = f"data of {counts['copied']} is copied" if counts["copied"] else "no data is copied"
     topics = counted(counts["topics"], "topic")
     factors = "".join(
@@ -29,8 +28,8 @@ def in_short(document: Document) -> str:
     )
     spread = document["topic_spread"]
     even = (
-        f"; leaders are even within {spread['even_after']} of these topics, {spread['even']} before"
-        if spread["even"] < spread["even_after"]  # what leaves a broker makes none more even
+        f"; leaders are even in {spread.even_after} of {topics}, before in {spread.even}"
+        if spread.even < spread.even_after  # what leaves a broker makes none more even
         else ""
     )
     partitions = counted(counts["partitions"], "partition")
@@ -38,20 +37,21 @@ def in_short(document: Document) -> str:
     return f"{partitions} of {topics} {change}: {data}{factors}{even}{alone}."
 
 
-def copied_lines(document: Document) -> Iterator[str]:
+def copied_lines(document: PlanShown) -> Iterator[str]:
     """What is copied, how long that takes, and which disks it fills; no line of a mere reorder."""
     if "copied" not in document:
         return
     copied = document["copied"]
-    throttle, unknown = copied["throttle_bytes_per_s"], copied["unknown_sizes"]
+    throttle, unknown = copied["throttle_bytes_per_second"], copied["unknown_sizes"]
+    seconds = copied["seconds"]
     pace = (
         "not throttled"
-        if throttle is None
-        else f"at most {throttle / 1e6:,.1f} MB/s in and out of each broker:"
-        f" about {duration(copied['seconds'])}, longer while clients write"
+        if throttle is None or seconds is None
+        else f"at most {format_bytes(throttle)}/s in and out of each broker:"
+        f" about {duration(seconds)}, longer while clients write"
     )
     yield (
-        f"{counted(copied['replicas'], 'replica')}, {copied['bytes'] / 1e9:,.2f} GB, are copied,"
+        f"{counted(copied['replicas'], 'replica')}, {format_bytes(copied['bytes'])}, are copied,"
         f" {pace}" + (f"; of {unknown:,} the size is not known." if unknown else ".")
     )
     silent = list(copied["silent_brokers"].items())
@@ -60,81 +60,80 @@ def copied_lines(document: Document) -> Iterator[str]:
     if len(silent) > 3:
         yield f"Nor do {counted(len(silent) - 3, 'more broker')}."
     yield from (
-        too_little_room(broker["broker"], broker["bytes_in"], broker["usable"])
+        too_little_room(broker.broker, broker.bytes_in, broker.usable)
         for broker in document["brokers"]
-        if broker["fills"]
+        if broker.fills and broker.usable is not None
     )
 
 
-def brokers_table(document: Document, notes: tuple[str, ...] = ()) -> Table:
+_COPIED = Column("Bytes", is_bytes=True)
+
+
+def brokers_table(document: PlanShown, notes: tuple[str, ...] = ()) -> Table:
     """Leaders and replicas of every broker before and after; bytes too where data is copied."""
     brokers = document["brokers"]
-    has_racks, copies = any(one["rack"] for one in brokers), "copied" in document
+    has_racks, copies = any(broker.rack for broker in brokers), "copied" in document
     columns: list[Column | str] = [Column("Broker", right=True), *(["Rack"] if has_racks else [])]
     columns += ["Leaders", "After", "Replicas", "After"]
     if copies:
-        columns += [Column(title, 2) for title in ("GB", "After", "In", "Out", "Free")]
+        titles = ("Bytes", "After", "In", "Out", "Free")
+        columns += [Column(title, is_bytes=True) for title in titles]
     rows = tuple(
         (
-            f"{one['broker']}{'' if one['alive'] else ' (not alive)'}",
-            *((one["rack"],) if has_racks else ()),
-            *(one[key] for key in ("leaders", "leaders_after", "replicas", "replicas_after")),
-            *(_gb(one[key]) for key in _BYTES if copies),
+            f"{broker.broker}{'' if broker.alive else ' (not alive)'}",
+            *((broker.rack,) if has_racks else ()),
+            *(broker.leaders, broker.leaders_after, broker.replicas, broker.replicas_after),
+            *(_bytes_of(broker) if copies else ()),
         )
-        for one in brokers
+        for broker in brokers
     )
     return Table("Brokers", tuple(columns), rows, notes, name="brokers")
 
 
-_BYTES = ("bytes", "bytes_after", "bytes_in", "bytes_out", "usable")
+def _bytes_of(one: BrokerChange) -> tuple[int | None, ...]:
+    return one.bytes, one.bytes_after, one.bytes_in, one.bytes_out, one.usable
 
 
-def _gb(count: int | None) -> float | None:
-    return None if count is None else count / 1e9
-
-
-def links_table(document: Document) -> Table:
+def links_table(document: PlanShown) -> Table:
     """What is copied from which broker to which, the most first."""
-    links = sorted(
-        document["copied"]["links"], key=lambda link: (-link["bytes"], -link["replicas"])
-    )
-    return table_of(
+    links = sorted(document["copied"]["links"], key=lambda link: (-link.bytes, -link.replicas))
+    return Table(
         "Copied",
-        links,
-        {
-            "From leader": identifier("source"),
-            "To": identifier("target"),
-            "Replicas": "replicas",
-            Column("GB", 2): lambda link: link["bytes"] / 1e9,
-        },
+        (
+            Column("From leader", right=True),
+            Column("To", right=True),
+            "Replicas",
+            _COPIED,
+        ),
+        tuple((str(of.source), str(of.target), of.replicas, of.bytes) for of in links),
         name="links",
     )
 
 
-def phases_table(phases: "Sequence[Phase]", documents: Sequence[Document]) -> Table:
+def phases_table(phases: "Sequence[Phase]", documents: Sequence[PlanShown]) -> Table:
     """How large each phase is, and how long it takes at least with its throttle; the disk that it
     would fill."""
     rows = []
     for number, (phase, document) in enumerate(zip(phases, documents, strict=True), 1):
-        copied = document.get("copied") or {"replicas": 0, "bytes": 0, "seconds": None}
-        filled = [str(one["broker"]) for one in document["brokers"] if one["fills"]]
-        seconds = copied["seconds"]
+        copied = document.get("copied")
+        filled = [str(change.broker) for change in document["brokers"] if change.fills]
+        seconds = copied["seconds"] if copied else None
         rows.append(
             (
                 number,
                 phase.name,
                 document["counts"]["partitions"],
-                copied["replicas"],
-                copied["bytes"] / 1e9,
+                copied["replicas"] if copied else 0,
+                copied["bytes"] if copied else 0,
                 None if seconds is None else duration(seconds),
                 ", ".join(filled) or None,
             )
         )
-    columns = ("Phase", "Plan", "Partitions", "Copied replicas", Column("GB", 2))
+    columns = ("Phase", "Plan", "Partitions", "Copied replicas", _COPIED)
     return Table("Phases", (*columns, "At least", "Too little room"), tuple(rows), name="phases")
 
 
-def left_alone_table(document: Document) -> Table:
+def left_alone_table(document: PlanShown) -> Table:
     """Why partitions are left alone, how many, and one of them."""
     return table_of(
         "Left alone",

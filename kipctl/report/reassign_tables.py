@@ -3,31 +3,41 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kipctl.counts import counted
 from kipctl.next_step import Command, NextStep
-from kipctl.report.leader_tables import A_FEW, ids, listing, way_back_line, what_was_copied
+from kipctl.report.disk_tables import with_copies
+from kipctl.report.leader_tables import (
+    gone_besides,
+    ids,
+    listing,
+    moved_report,
+    way_back_line,
+    what_was_copied,
+)
 from kipctl.report.plan_tables import (
     brokers_table,
     copied_lines,
-    in_short,
     left_alone_table,
     links_table,
     phases_table,
+    plan_sentence,
 )
 from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.changes.execution.cancellation import Cancelled
-    from kipctl.changes.execution.plan_result import Reassigned
+    from kipctl.changes.execution.plan_result import PlanResult
     from kipctl.changes.execution.reassign import Verified
     from kipctl.changes.journal.entry import Entry
     from kipctl.changes.plans.phases import Phase
     from kipctl.changes.plans.plan import Move, Plan
     from kipctl.changes.plans.plan_summary import PlanSummary
+    from kipctl.changes.proposal import Undone
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Assignment, Partition, PartitionId, Snapshot
+    from kipctl.documents.plans import PlanShown
 
 REASSIGN = "reassign"
 _TOPICS_NAMED = 3
@@ -41,6 +51,7 @@ def plan_report(
     throttle: float | None = None,
     busy: Sequence["Reassignment"] = (),
     about: Mapping[str, object] | None = None,
+    opening: Sequence[str] = (),
     closing: Sequence[str] = ("Nothing was changed.",),
     phases: Sequence["Phase"] = (),
 ) -> Report:
@@ -78,14 +89,17 @@ def plan_report(
             **reassignment_document(plan.target),
             **shown,
             "skipped": _skipped(plan),
-            "ongoing": len(busy),
+            "ongoing_partitions": len(busy),
             **_phases_document(phases, of_phases),
             **(about or {}),
         },
         tuple(tables),
         tuple(closing),
         paragraphs(
-            in_short(shown), *(copied_lines(shown) if not phases else _in_phases(phases)), *others
+            *opening,
+            plan_sentence(shown, is_rest=bool(opening)),
+            *(copied_lines(shown) if not phases else _in_phases(phases)),
+            *others,
         ),
     )
 
@@ -95,7 +109,7 @@ def _in_phases(phases: Sequence["Phase"]) -> Iterator[str]:
 
 
 def _phases_document(
-    phases: Sequence["Phase"], documents: Sequence[Mapping[str, Any]]
+    phases: Sequence["Phase"], documents: Sequence["PlanShown"]
 ) -> dict[str, object]:
     from kipctl.changes.plans.kafka_json import reassignment_document
 
@@ -119,7 +133,7 @@ def rotations_report(plan: "Plan") -> Report:
     topics = sorted({*moved, *left}, key=lambda topic: (-moved[topic], topic))
     table, rows = listing(
         "What a rotation would move",
-        {"topic": "Topic", "leaders": "Leaders", "left_alone": "Left alone"},
+        {"topic": "Topic", "leaders": "Leaders", "left_alone_partitions": "Left alone"},
         ((topic, moved[topic], left[topic]) for topic in topics),
         () if topics else ("There is no topic.",),
     )
@@ -130,8 +144,8 @@ def rotations_report(plan: "Plan") -> Report:
         (
             *map(str, skip_reasons(plan)),
             "Nothing was changed. Choose topics: "
-            + Command("reassign --rotate --topic NAME")
-            + ", or --all-topics.",
+            + Command("reassign --rotate", topic=topics[:1], all_topics=not topics)
+            + (", or --all-topics." if topics else ""),
         ),
         paragraphs(
             f"A rotation would move {counted(len(plan.moves), 'leader')} of"
@@ -140,12 +154,16 @@ def rotations_report(plan: "Plan") -> Report:
     )
 
 
-def question_table(plan: "Plan", shown: Mapping[str, Any]) -> Table:
+_ASKED_EACH = 8
+"""Moves that a question lists: of more who leads what afterwards is what decides, on a screen."""
+
+
+def question_table(plan: "Plan", shown: "PlanShown") -> Table:
     """What a question is about: each partition, or where these are many, each broker.
 
     `shown` is the plan's document.
     """
-    return _moves_table(plan) if len(plan.moves) <= A_FEW else brokers_table(shown)
+    return _moves_table(plan) if len(plan.moves) <= _ASKED_EACH else brokers_table(shown)
 
 
 def _moves_table(plan: "Plan") -> Table:
@@ -192,10 +210,11 @@ def _skipped(plan: "Plan") -> list[dict[str, object]]:
     ]
 
 
-def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
+def reassigned_report(done: "PlanResult", after: "Snapshot") -> Report:
     """What a plan changed, and what is left for an election to do."""
     now = after.by_id
     there = [move for move in done.plan.moves if move.id in now]
+    gone = [move.id for move in done.plan.moves if move.id not in now]
     table, partitions = listing(
         "Reassigned",
         {
@@ -215,6 +234,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
         {
             "partitions": partitions,
             "refused": [str(refusal) for refusal in done.refused],
+            "gone": [{"topic": id.topic, "partition": id.partition} for id in gone],
             "seconds": (done.finished_us - done.called_us) / 1e6,
             "copied": done.copied.document() if done.copied else None,
             "saved": str(done.entry.saved) if done.entry else None,
@@ -223,7 +243,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
         (table,),
         tuple(closing),
         paragraphs(
-            f"{counted(len(done.plan.moves), 'partition', 'are')} reassigned.",
+            f"{counted(len(there), 'partition', 'are')} reassigned{gone_besides(gone)}.",
             *what_was_copied(done.copied),
         ),
     )
@@ -231,17 +251,21 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
 
 def _left_for_an_election(partitions: "Sequence[Partition]") -> Iterator[NextStep]:
     """Who elects the leaders that these partitions lack, or the preferred ones."""
-    leaderless = [one for one in partitions if one.leader < 0]
+    leaderless = [partition for partition in partitions if partition.leader < 0]
     if leaderless:
-        last = sorted({replica for one in leaderless for replica in one.isr})
+        last = sorted({replica for partition in leaderless for replica in partition.isr})
         yield (
             f"{counted(len(leaderless), 'partition', 'have')} no leader, which no"
             " preferred election changes. Start a broker that was in sync last"
             f"{f' ({ids(last)})' if last else ''}, or see what an unclean election would lose: "
             + Command("elect unclean --dry-run", **_naming(leaderless))
         )
-    if astray := [one for one in partitions if one.leader >= 0 and not one.is_led_by_preferred]:
-        waits = any(one.preferred_leader not in one.isr for one in astray)
+    if astray := [
+        partition
+        for partition in partitions
+        if partition.leader >= 0 and not partition.is_led_by_preferred
+    ]:
+        waits = any(partition.preferred_leader not in partition.isr for partition in astray)
         yield (
             f"{counted(len(astray), 'partition', 'are')} not led by the preferred"
             f" replica{', which is not in sync yet' if waits else ''}: "
@@ -251,7 +275,7 @@ def _left_for_an_election(partitions: "Sequence[Partition]") -> Iterator[NextSte
 
 def _naming(partitions: "Sequence[Partition]") -> dict[str, object]:
     """The options that name the topics of these to `elect`; many are in the plan's own file."""
-    topics = tuple(dict.fromkeys(one.id.topic for one in partitions))
+    topics = tuple(dict.fromkeys(partition.id.topic for partition in partitions))
     return {"json_file": "FILE"} if len(topics) > _TOPICS_NAMED else {"topic": topics}
 
 
@@ -324,7 +348,10 @@ def ongoing_report(
             "adding": "Adding",
             "removing": "Removing",
         },
-        ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
+        (
+            (*reassignment.id, reassignment.replicas, reassignment.adding, reassignment.removing)
+            for reassignment in busy
+        ),
     )
     first = counted(len(busy), "partition", "are") if busy else "Nothing is"
     said = f"{first} {state}."
@@ -344,13 +371,13 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
     table, partitions = listing(
         "Cancelled",
         {"topic": "Topic", "partition": "Partition", "replicas": "Replicas", "order": "Order"},
-        ((*one, now[one].replicas, order(one)) for one in cancelled.cancelled if one in now),
+        ((*id, now[id].replicas, order(id)) for id in cancelled.cancelled if id in now),
     )
     closing = (
         f"kipctl did not start the reassignment of {len(unknown)} of them: their preferred leaders"
         " may have changed.",
     )
-    return Report(
+    report = Report(
         REASSIGN,
         {"cancelled": partitions, "refused": [str(refusal) for refusal in cancelled.refused]},
         (table,),
@@ -361,3 +388,17 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
             + (f", {len(cancelled.refused):,} were not." if cancelled.refused else ".")
         ),
     )
+    if not cancelled.given_up:
+        return report
+    return with_copies(report, cancelled.given_up, "given up")
+
+
+def undone_report(done: "Undone", after: "Snapshot") -> Report:
+    """What became of the way back."""
+    if done.moved is not None:
+        report = moved_report(REASSIGN, done.moved, done.before, after)
+    elif done.proposal.cancelled is not None:
+        report = cancelled_report(done.proposal.cancelled, after)
+    else:
+        return Report(REASSIGN, {}, ())
+    return with_skipped(report, done.proposal.plan)

@@ -2,10 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kipctl.documents.replica_selection import (
+    CrossRackReads,
+    GroupReads,
+    RackTraffic,
+    ReadingClient,
+    ReplicaChoice,
+    ReplicaFlip,
+    ReplicaSelectionDocument,
+    ReplicaWalksDocument,
+)
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.cross_rack_traffic import RackSummary
+    from kipctl.cluster.consumer_groups import NotDescribed
+    from kipctl.cluster.inspect.cross_rack_traffic import Crossing, RackSummary
+    from kipctl.cluster.inspect.group_traffic import GroupTraffic
     from kipctl.cluster.inspect.replica_selection import Choice, Flip
     from kipctl.cluster.inspect.replica_selection_facts import Observation
     from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
@@ -19,7 +32,9 @@ def document(
     reads: "Sequence[ClientRead]",
     over_s: float | None,
     price_per_gb: float | None,
-) -> dict[str, Any]:
+    groups: "Sequence[GroupTraffic]" = (),
+    groups_not_shown: "Sequence[NotDescribed]" = (),
+) -> ReplicaSelectionDocument:
     """Each partition in each rack, the racks, and what a client did, None without one.
 
     `over_s` are the seconds that rates were measured for, None without; `unreported` says why the
@@ -28,17 +43,21 @@ def document(
     return {
         "partitions": [_choice(choice) for choice in found.choices],
         "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
+        "groups": [_group(group, price_per_gb) for group in groups],
+        "groups_not_shown": [
+            {"broker": one.broker, "group": one.group, "why": one.why} for one in groups_not_shown
+        ],
         "unreported": [
             {"topic": one.topic, "partition": one.partition, "why": why}
             for one, why in unreported.items()
         ],
-        "rate_over_s": over_s,
+        "rate_over_seconds": over_s,
         "price_per_gb": price_per_gb,
         "client": _client(found, reads) if reads else None,
     }
 
 
-def _choice(choice: "Choice") -> dict[str, Any]:
+def _choice(choice: "Choice") -> ReplicaChoice:
     return {
         "topic": choice.id.topic,
         "partition": choice.id.partition,
@@ -51,14 +70,14 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "closest": choice.closest,
         "reason": str(choice.reason),
         "detail": choice.detail,
-        "expected": choice.expected,
+        "expected": list(choice.expected),
         "as_expected": choice.as_expected,
     }
 
 
-def _rack(
-    summary: "RackSummary", found: "Observation", price_per_gb: float | None
-) -> dict[str, Any]:
+def _rack(summary: "RackSummary", found: "Observation", price_per_gb: float | None) -> RackTraffic:
+    from kipctl.cluster.inspect.cross_rack_traffic import cost_per_month
+
     return {
         "rack": summary.rack,
         "known": summary.rack in found.racks,
@@ -68,23 +87,51 @@ def _rack(
         "closest": summary.closest,
         "held_bytes": summary.held_bytes,
         "cross_held_bytes": summary.cross_held_bytes,
-        "bytes_per_s": summary.bytes_per_s,
-        "cross_bytes_per_s": summary.cross_bytes_per_s,
+        "bytes_per_second": summary.bytes_per_s,
+        "cross_bytes_per_second": summary.cross_bytes_per_s,
         "cross_percent": summary.cross_percent,
         "unreported_partitions": len(summary.unreported),
-        "price_of_30_days": (
-            None if price_per_gb is None else summary.cost_per_month(price_per_gb)
-        ),
+        "from_leaders": _crossing(summary.from_leaders, price_per_gb),
+        "from_closest": _crossing(summary.from_closest, price_per_gb),
+        "price_of_30_days": cost_per_month(summary.cross_bytes_per_s, price_per_gb),
     }
 
 
-def _client(found: "Observation", reads: "Sequence[ClientRead]") -> dict[str, Any]:
+def _crossing(crossing: "Crossing", price_per_gb: float | None) -> CrossRackReads:
+    from kipctl.cluster.inspect.cross_rack_traffic import cost_per_month
+
+    return {
+        "cross_bytes_per_second": crossing.bytes_per_s,
+        "cross_percent": crossing.percent,
+        "price_of_30_days": cost_per_month(crossing.bytes_per_s, price_per_gb),
+    }
+
+
+def _group(group: "GroupTraffic", price_per_gb: float | None) -> GroupReads:
+    from kipctl.cluster.inspect.cross_rack_traffic import cost_per_month
+
+    return {
+        "group": group.group,
+        "client_rack": group.rack,
+        "known": group.is_known,
+        "says_rack": group.says_rack,
+        "client_ids": list(group.client_ids),
+        "members": group.members,
+        "partitions": group.partitions,
+        "now_cross_bytes_per_second": group.now,
+        "closest_cross_bytes_per_second": group.closest,
+        "now_price_of_30_days": cost_per_month(group.now, price_per_gb),
+        "closest_price_of_30_days": cost_per_month(group.closest, price_per_gb),
+    }
+
+
+def _client(found: "Observation", reads: "Sequence[ClientRead]") -> ReadingClient:
     from kipctl.cluster.inspect.replica_selection_librdkafka import version
 
     said: dict[tuple[PartitionId, str], int | None] = {
         (choice.id, choice.rack): choice.reads_from for choice in found.choices
     }
-    racks = {r.broker: r.rack for one in found.facts for r in one.replicas}
+    racks = {r.broker: r.rack for fact in found.facts for r in fact.replicas}
     return {
         "name": "librdkafka",
         "version": version(),
@@ -108,7 +155,7 @@ def _agrees(read_from: int | None, named: int | None) -> bool | None:
     return None if read_from is None or named is None else read_from == named
 
 
-def walks(found: "Observation") -> dict[str, Any]:
+def walks(found: "Observation") -> ReplicaWalksDocument:
     """One partition's choices, rule by rule."""
     from kipctl.cluster.inspect.replica_selection import apply_rules
 
@@ -120,7 +167,7 @@ def walks(found: "Observation") -> dict[str, Any]:
             {
                 **_choice(choice),
                 "steps": [
-                    {"rule": step.rule, "facts": step.facts, "left": step.left}
+                    {"rule": step.rule, "facts": step.facts, "left": list(step.left)}
                     for step in apply_rules(facts, choice.rack)
                 ],
             }
@@ -129,7 +176,7 @@ def walks(found: "Observation") -> dict[str, Any]:
     }
 
 
-def flip(one: "Flip") -> dict[str, Any]:
+def flip(one: "Flip") -> ReplicaFlip:
     """A change, with the time of the wall clock as it is now."""
     return {
         "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),

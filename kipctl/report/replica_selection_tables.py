@@ -2,48 +2,169 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from kipctl.report.tables import Column, Paragraph, Source, Table, Tone, table_of
+from kipctl.counts import agreeing, broker_list, counted
+from kipctl.documents.replica_selection import (
+    ClientRead,
+    GroupReads,
+    RackTraffic,
+    ReadingClient,
+    ReplicaChoice,
+    ReplicaFlip,
+    ReplicaFlipsDocument,
+    ReplicaSelectionDocument,
+    ReplicaWalk,
+    ReplicaWalksDocument,
+    Unreported,
+)
+from kipctl.errors import did_you_mean
+from kipctl.next_step import Command
+from kipctl.report.tables import Cell, Column, Paragraph, Source, Table, Tone, table_of
 
-Document = Mapping[str, Any]
-_READ: Mapping[Column | str, Source] = {
+if TYPE_CHECKING:
+    from kipctl.cluster.inspect.replica_selection_facts import Observation
+    from kipctl.cluster.snapshot import PartitionId
+
+_TOPICS_NAMED = 3
+_BROKERS_NAMED = 5
+_READ: Mapping[Column | str, str] = {
     "Topic": "topic",
     "Partition": "partition",
     "Reader in": "rack",
 }
 
 
-def selection_answer(document: Document) -> Paragraph:
+def selection_answer(document: ReplicaSelectionDocument) -> Paragraph:
     """How much of what is read stays in its rack, and the first reason why some does not."""
     rows = document["partitions"]
     if not rows:
         return Paragraph("No partition is shown, or no rack.")
     local = sum(row["local"] is True for row in rows)
     first = f"{local} of {len(rows)} reads (each partition from each rack) stay in their rack."
+    rest = (*_mistyped(document), *_saved(document))
     away = Counter(row["reason"] for row in rows if row["local"] is not True)
     if not away:
-        return Paragraph(first, tone=Tone.GOOD)
+        return Paragraph(first, rest, tone=Tone.GOOD)
     return Paragraph(
         f"{first} The others: " + ", ".join(f"{why} ({n})" for why, n in away.most_common()) + ".",
+        rest,
         tone=Tone.WARNING,
     )
 
 
-def selection_tables(document: Document) -> tuple[Table, ...]:
+def _saved(document: ReplicaSelectionDocument) -> tuple[str, ...]:
+    """What crosses racks from leaders, and from the closest replica; nothing where it is not
+    known, or where readers that name no rack of the cluster are."""
+    racks = document["racks"]
+    ways = [(row["from_leaders"], row["from_closest"]) for row in racks]
+    shares = [(leaders["cross_percent"], closest["cross_percent"]) for leaders, closest in ways]
+    known = [(now, then) for now, then in shares if now is not None and then is not None]
+    if not known or len(known) < len(racks) or not all(row["known"] for row in racks):
+        return ()
+    # Readers of each rack read the same bytes: the shares of all together are the means.
+    now, then = (sum(share) / len(known) for share in zip(*known, strict=True))
+    said = [
+        f"Consumers that name no rack read from leaders, {now:.0f} % of it across racks; from the"
+        f" closest replica it is {then:.0f} %, with client.rack set on consumers and"
+        " replica.selector.class on brokers."
+    ]
+    prices = [
+        (leaders["price_of_30_days"], closest["price_of_30_days"]) for leaders, closest in ways
+    ]
+    priced = [(now, then) for now, then in prices if now is not None and then is not None]
+    if len(priced) == len(racks):
+        before, after = (sum(price) for price in zip(*priced, strict=True))
+        said.append(
+            f"That is {before:,.2f} and {after:,.2f} in 30 days: {before - after:,.2f} less, if"
+            " every partition is read once in each rack."
+        )
+    return tuple(said)
+
+
+def selectors_to_set(found: "Observation") -> tuple[str, ...]:
+    """The brokers that keep readers from a replica in their rack, as they send all to the leader:
+    also where no replica is there yet."""
+    from kipctl.cluster.inspect.replica_selection import NO_SELECTOR, RACK_AWARE
+
+    selectors = {partition.id: partition.selector for partition in found.facts}
+    brokers = {
+        choice.leader
+        for choice in found.choices
+        if not choice.local and choice.rack in found.racks and selectors[choice.id] == NO_SELECTOR
+    }
+    if not brokers:
+        return ()
+    some = sorted(brokers)[:_BROKERS_NAMED]
+    named = broker_list(some)
+    if more := len(brokers) - len(some):
+        named += f" and {more:,} more"
+    return (
+        f"{named.capitalize()} {agreeing(len(brokers), 'send')} every reader to the leader: set"
+        f" replica.selector.class there to {RACK_AWARE}, and restart.",
+        "See the order of restarts: " + Command("roll --dry-run"),
+    )
+
+
+def closest_replicas(
+    found: "Observation", weights: Mapping["PartitionId", float]
+) -> tuple[str, ...]:
+    """How a rack without a replica gets one: by more replicas, or by others where there are as
+    many as racks. Topics of which most is read across racks, by `weights` (bytes, or bytes/s), come
+    first."""
+    from kipctl.cluster.inspect.replica_selection import Reason
+
+    without = Counter(choice.id for choice in found.choices if choice.reason is Reason.NO_REPLICA)
+    bytes_across: Counter[str] = Counter()
+    enough: dict[str, bool] = {}
+    for facts in found.facts:
+        if times := without[facts.id]:
+            topic = facts.id.topic
+            bytes_across[topic] += round(times * weights.get(facts.id, 0))
+            enough[topic] = enough.get(topic, True) and len(facts.replicas) >= len(found.racks)
+    if not enough:
+        return ()
+    worst = sorted(enough, key=lambda topic: -bytes_across[topic])
+    alike = [topic for topic in worst if enough[topic] == enough[worst[0]]]
+    give = Command(
+        "reassign",
+        rack_aware=enough[worst[0]],
+        replication_factor=None if enough[worst[0]] else len(found.racks),
+        topic=alike[:_TOPICS_NAMED],
+        dry_run=True,
+    )
+    more = len(enough) - len(alike[:_TOPICS_NAMED])
+    others = f" ({counted(more, 'more topic')} with less across racks)" if more else ""
+    return (
+        "A replica in each rack is read by consumers that set client.rack; others read from the"
+        " leader.",
+        f"Give them one{others}: " + give,
+    )
+
+
+def selection_tables(document: ReplicaSelectionDocument) -> tuple[Table, ...]:
     """The racks, why reads go where they go, each partition in each rack, and what a client really
     did, if one was asked."""
     tables = [_racks(document), _reasons(document["partitions"])]
+    if document["groups"] or document["groups_not_shown"]:
+        tables.insert(1, _groups(document))
     if document["client"]:
         tables.append(_client(document["client"]))
     return (*tables, _partitions(document))
 
 
-def _reasons(rows: Sequence[Document]) -> Table:
+class _Reason(NamedTuple):
+    rack: str
+    local: bool
+    closest: bool
+    why: str
+
+
+def _reasons(rows: Sequence[ReplicaChoice]) -> Table:
     """Reads alike in one row: a cluster has partitions times racks of them."""
-    alike: dict[tuple[Any, ...], list[str]] = {}
+    alike: dict[_Reason, list[str]] = {}
     for row in rows:
-        key = (row["rack"], row["local"], row["closest"], row["reason"])
+        key = _Reason(row["rack"], row["local"], row["closest"], row["reason"])
         alike.setdefault(key, []).append(f"{row['topic']}-{row['partition']}")
     return Table(
         "Why",
@@ -52,12 +173,12 @@ def _reasons(rows: Sequence[Document]) -> Table:
     )
 
 
-def _by_rack(item: tuple[tuple[Any, ...], list[str]]) -> tuple[str, bool, int]:
-    (rack, local, _, _), found = item
-    return rack or "", local is True, -len(found)
+def _by_rack(item: tuple[_Reason, list[str]]) -> tuple[str, bool, int]:
+    reason, found = item
+    return reason.rack, reason.local, -len(found)
 
 
-def _partitions(document: Document) -> Table:
+def _partitions(document: ReplicaSelectionDocument) -> Table:
     rows = document["partitions"]
     differ = [row for row in rows if row["as_expected"] is False]
     return table_of(
@@ -78,53 +199,142 @@ def _partitions(document: Document) -> Table:
             f" {row['reads_from']}, the rules say {' or '.join(map(str, row['expected']))}."
             for row in differ
         ),
+        "partitions",
     )
 
 
-def _why(row: Document) -> str:
-    return f"{row['reason']}: {row['detail']}" if row["detail"] else str(row["reason"])
+def _why(row: ReplicaChoice) -> str:
+    return f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
 
 
-def _racks(document: Document) -> Table:
-    rows = document["racks"]
-    columns: list[Column | str] = [
-        "Reader in",
-        "Partitions",
-        "Local",
-        "Local %",
-        "Closest",
-        Column("Bytes held", right=True),
-        Column("Across racks %", right=True),
-    ]
-    keys = ["rack", "partitions", "local", "local_percent", "closest"]
-    of_bytes = ["held_bytes", "cross_percent"]
-    if document["rate_over_s"] is not None:
-        columns += [Column("Bytes/s", 0, True), Column("Across racks bytes/s", 0, True)]
-        of_bytes += ["bytes_per_s", "cross_bytes_per_s"]
-        reported = f"over {document['rate_over_s']:g} s, as written"
-    else:
-        reported = "of the bytes that the leaders hold"
-    if document["price_per_gb"] is not None:
-        columns.append(Column("Price of 30 days", 2, True))
-        of_bytes.append("price_of_30_days")
-    return Table(
+def _racks(document: ReplicaSelectionDocument) -> Table:
+    measures, is_priced = document["rate_over_seconds"], document["price_per_gb"] is not None
+    columns: dict[Column | str, Source[RackTraffic]] = {
+        "Reader in": "rack",
+        Column("Partitions", detail=True): "partitions",
+        Column("Local", detail=True): "local",
+        Column("Local %", detail=is_priced): "local_percent",
+        Column("Closest", detail=True): "closest",
+        Column("Bytes held", right=True, detail=True): lambda row: _bytes(row, row["held_bytes"]),
+        Column("From leaders %", 1, True): lambda row: _bytes(
+            row, row["from_leaders"]["cross_percent"]
+        ),
+        Column("From closest %", 1, True): lambda row: _bytes(
+            row, row["from_closest"]["cross_percent"]
+        ),
+    }
+    reported = "of the bytes that the leaders hold"
+    if measures is not None:
+        columns |= {
+            Column("Bytes/s", 0, True): lambda row: _bytes(row, row["bytes_per_second"]),
+            Column("From leaders bytes/s", 0, True, detail=is_priced): lambda row: _bytes(
+                row, row["from_leaders"]["cross_bytes_per_second"]
+            ),
+            Column("From closest bytes/s", 0, True, detail=is_priced): lambda row: _bytes(
+                row, row["from_closest"]["cross_bytes_per_second"]
+            ),
+        }
+        reported = f"over {measures:g} s, as written"
+    if is_priced:
+        columns |= {
+            Column("Price now", 2, True): lambda row: _bytes(
+                row, row["from_leaders"]["price_of_30_days"]
+            ),
+            Column("Price closest", 2, True): lambda row: _bytes(
+                row, row["from_closest"]["price_of_30_days"]
+            ),
+        }
+    return table_of(
         "Racks",
-        tuple(columns),
-        tuple((*(row[key] for key in keys), *_bytes(row, of_bytes)) for row in rows),
+        document["racks"],
+        columns,
         (
-            f"Across racks: {reported}, with every partition read once in each rack.",
+            f"Bytes and prices (of 30 days) are of what crosses racks, {reported}, with every"
+            " partition read once in each rack: from leaders, as consumers do that name no rack"
+            " (client.rack), and from the closest replica, as those do that name theirs where"
+            " brokers have a replica.selector.class.",
             *_unreported(document["unreported"]),
         ),
     )
 
 
-def _bytes(row: Document, keys: Sequence[str]) -> tuple[Any, ...]:
-    """Sums of bytes and what follows from them; one that is not known is no zero."""
-    missing = "not known" if row["unreported_partitions"] else None
-    return tuple(missing if row[key] is None else row[key] for key in keys)
+def _groups(document: ReplicaSelectionDocument) -> Table:
+    columns: dict[Column | str, Source[GroupReads]] = {
+        "Group": "group",
+        "Names rack": _named_rack,
+        Column("Client ids", detail=True): lambda row: ", ".join(row["client_ids"]),
+        Column("Members", detail=True): "members",
+        "Partitions": "partitions",
+    }
+    if document["rate_over_seconds"] is not None:
+        columns |= {
+            Column("Now bytes/s", 0, True): lambda row: _told(
+                row, row["now_cross_bytes_per_second"]
+            ),
+            Column("Closest bytes/s", 0, True): "closest_cross_bytes_per_second",
+        }
+    if document["price_per_gb"] is not None:
+        columns |= {
+            Column("Price now", 2, True): lambda row: _told(row, row["now_price_of_30_days"]),
+            Column("Price closest", 2, True): "closest_price_of_30_days",
+        }
+    notes = [
+        "Across racks, as the group reads now, and with client.rack set right and"
+        " replica.selector.class on brokers. Who names no rack of the cluster may be in any of"
+        " them: the mean is taken."
+    ]
+    if any(not row["says_rack"] for row in document["groups"]):
+        notes.append(
+            "Clients from before KIP-881 do not tell their rack: it may be set, so what they read"
+            " across racks now is not told."
+        )
+    if missing := document["groups_not_shown"]:
+        first, more = missing[0], len(missing) - 1
+        group = "" if first["group"] is None else f"group {first['group']} of "
+        others = f" And {more:,} more." if more else ""
+        notes.append(
+            f"Not all groups are shown: {group}broker {first['broker']}:"
+            f" {first['why'].removesuffix('.')}.{others}"
+        )
+    return table_of("Groups that read", document["groups"], columns, tuple(notes), name="groups")
 
 
-def _unreported(partitions: Sequence[Document]) -> tuple[str, ...]:
+def _named_rack(row: GroupReads) -> str:
+    if row["client_rack"] is None:
+        return "none" if row["says_rack"] else "not told"
+    return row["client_rack"] if row["known"] else f"{row['client_rack']} (unknown)"
+
+
+def _told(row: GroupReads, amount: float | None) -> Cell:
+    """What a group reads now; one whose clients tell no rack may read in its own."""
+    return amount if row["says_rack"] else "not told"
+
+
+def _mistyped(document: ReplicaSelectionDocument) -> tuple[str, ...]:
+    """Who names a rack that the cluster does not have, and what that costs; the dearest first."""
+    racks = [row["rack"] for row in document["racks"] if row["known"]]
+    said = []
+    for row in document["groups"]:
+        named = row["client_rack"]
+        if named is None or row["known"]:
+            continue
+        who = f"group {row['group']} ({', '.join(row['client_ids'])})"
+        now, then = row["now_price_of_30_days"], row["closest_price_of_30_days"]
+        costs = "" if now is None or then is None else f" That costs {now - then:,.2f} in 30 days."
+        near = did_you_mean(named, racks)
+        said.append(
+            f"The cluster has no rack {named!r}, which {who} names: it reads from leaders."
+            f"{near}{costs}"
+        )
+    return tuple(said)
+
+
+def _bytes(row: RackTraffic, amount: float | None) -> Cell:
+    """A sum of bytes, or what follows from one; one that is not known is no zero."""
+    return "not known" if amount is None and row["unreported_partitions"] else amount
+
+
+def _unreported(partitions: Sequence[Unreported]) -> tuple[str, ...]:
     if not partitions:
         return ()
     first = partitions[0]
@@ -134,7 +344,7 @@ def _unreported(partitions: Sequence[Document]) -> tuple[str, ...]:
     )
 
 
-def _client(client: Document) -> Table:
+def _client(client: ReadingClient) -> Table:
     rows = client["reads"]
     return table_of(
         f"Where {client['name']} {client['version']} reads",
@@ -148,10 +358,11 @@ def _client(client: Document) -> Table:
             "As the leader said": "agrees",
         },
         _client_notes(rows),
+        "client_reads",
     )
 
 
-def _client_notes(rows: Sequence[Document]) -> tuple[str, ...]:
+def _client_notes(rows: Sequence[ClientRead]) -> tuple[str, ...]:
     notes = []
     if any(row["broker"] is None for row in rows):
         notes.append("A partition without records is read from nowhere.")
@@ -163,13 +374,13 @@ def _client_notes(rows: Sequence[Document]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def walk_answers(document: Document) -> tuple[Paragraph, ...]:
+def walk_answers(document: ReplicaWalksDocument) -> tuple[Paragraph, ...]:
     """What the leader really said to a reader of each rack."""
     where = f"{document['topic']}-{document['partition']}"
     return tuple(_walk_answer(where, walk) for walk in document["walks"])
 
 
-def _walk_answer(where: str, walk: Document) -> Paragraph:
+def _walk_answer(where: str, walk: ReplicaWalk) -> Paragraph:
     reader = f"a reader in {walk['rack']}"
     if walk["reads_from"] is None:
         return Paragraph(f"The leader of {where} named nobody to {reader}: {_why(walk)}.")
@@ -180,7 +391,7 @@ def _walk_answer(where: str, walk: Document) -> Paragraph:
     return Paragraph(f"{sent}: {_why(walk)}.")
 
 
-def walk_tables(document: Document) -> tuple[Table, ...]:
+def walk_tables(document: ReplicaWalksDocument) -> tuple[Table, ...]:
     """One table for each rack: rule by rule."""
     where = f"{document['topic']}-{document['partition']}"
     return tuple(
@@ -191,12 +402,13 @@ def walk_tables(document: Document) -> tuple[Table, ...]:
                 (step["rule"], step["facts"], ", ".join(map(str, step["left"])) or "cannot be told")
                 for step in walk["steps"]
             ),
+            name="rules",
         )
         for walk in document["walks"]
     )
 
 
-def flips_table(document: Document) -> Table:
+def flips_table(document: ReplicaFlipsDocument) -> Table:
     """What changed while it was watched."""
     return table_of(
         "Flips",
@@ -205,9 +417,9 @@ def flips_table(document: Document) -> Table:
     )
 
 
-def flip_line(flip: Document) -> str:
+def flip_line(flip: ReplicaFlip) -> str:
     """One change in one line."""
-    was, now = ("nowhere" if flip[key] is None else flip[key] for key in ("from", "to"))
+    was, now = ("nowhere" if broker is None else broker for broker in (flip["from"], flip["to"]))
     return (
         f"{flip['time']}  {flip['topic']}-{flip['partition']}  {flip['rack']}: "
         f"{was} -> {now}  {flip['why']}"

@@ -1,25 +1,25 @@
 """Tables of brokers' request logs, from the document of `analyze request-log --output json`."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from kipctl.counts import counted
-from kipctl.report.tables import Column, Source, Table, identifier, table_of
-
-Document = Mapping[str, Any]
-Row = Mapping[str, Any]
+from kipctl.documents.analysis import FleetRow, LoggedCluster, RequestLogAnalysis
+from kipctl.next_step import Command
+from kipctl.report.findings import known_in_words
+from kipctl.report.tables import Column, Table, identifier, table_of
+from kipctl.severity import Severity
 
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
 _ADDRESSES_SHOWN = 5
 _AGAIN_AND_AGAIN = 20
 
 
-def request_log_answer(document: Document) -> str:
-    """What the clients of the log do when leaders move: how many of which kind, and a sentence for
-    each software that met it."""
+def request_log_answer(document: RequestLogAnalysis) -> str:
+    """What clients do wrong, the worst first; then what those of the log do when leaders move: how
+    many of which kind, and a sentence for each software that met it."""
     clients: Counter[str] = Counter()
     told = []
     for cluster in document["clusters"]:
@@ -38,10 +38,27 @@ def request_log_answer(document: Document) -> str:
         f"{counted(clients.total(), 'client', 'are')} in {counted(served, 'line')}. What"
         f" they do with leader hints (KIP-951): {shown or 'is not known'}."
     )
-    return "\n".join((first, *told, *_not_in_the_logs(document)))
+    return "\n".join((*_finding_sentences(document), first, *told, *_not_in_the_logs(document)))
 
 
-def _not_in_the_logs(document: Document) -> Iterator[str]:
+def _finding_sentences(document: RequestLogAnalysis) -> Iterator[str]:
+    """Findings of all clusters but notes, which the table has."""
+    for cluster in document["clusters"]:
+        for one in cluster["findings"]:
+            if one["severity"] != Severity.NOTE:
+                who = f"{one['software']} {one['version']}"
+                clients = f", {', '.join(one['client_ids'])}" if one["clients"] else ""
+                more = one["clients"] - len(one["client_ids"])
+                clients += f" and {more:,} more" if more else ""
+                known = f" Known: {known_in_words(one)}." if one["known"] else ""
+                yield (
+                    f"{one['id']} ({one['severity']}): {who}{clients} {one['does']},"
+                    f" {one['times']:,} of {one['of']:,} times. {one['costs']} {one['change']}"
+                    f"{known} More: " + Command("explain", one["id"])
+                )
+
+
+def _not_in_the_logs(document: RequestLogAnalysis) -> Iterator[str]:
     """What spoils the answer: logs that are missing, times that are off, files that are copies."""
     for cluster in document["clusters"]:
         brokers = cluster["brokers"]
@@ -80,7 +97,7 @@ def _not_in_the_logs(document: Document) -> Iterator[str]:
         )
 
 
-def _asking_again(cluster: Document) -> Iterator[str]:
+def _asking_again(cluster: LoggedCluster) -> Iterator[str]:
     """The client that asks for Metadata most without a cause, if it does so again and again."""
     for row in cluster["metadata_clients"][:1]:
         if row["unexplained"] >= _AGAIN_AND_AGAIN:
@@ -92,12 +109,13 @@ def _asking_again(cluster: Document) -> Iterator[str]:
             ).rstrip()
 
 
-def request_log_tables(document: Document) -> tuple[Table, ...]:
+def request_log_tables(document: RequestLogAnalysis) -> tuple[Table, ...]:
     """Lines, the fleet, its clients, requests, errors, Metadata, reads; none without rows.
 
     Where there are several clusters, the first column of all but the lines says which one.
     """
     made = (
+        _findings,
         _brokers,
         _fleet,
         _refused,
@@ -115,10 +133,30 @@ def request_log_tables(document: Document) -> tuple[Table, ...]:
     return tuple(table for table in (_lines(document), *tables) if table.rows)
 
 
+def _findings(cluster: LoggedCluster) -> Table:
+    return table_of(
+        "Findings, the worst first",
+        cluster["findings"],
+        {
+            "severity": "severity",
+            "finding": "id",
+            "software": lambda one: f"{one['software']} {one['version']}",
+            "clients": "clients",
+            "seen": lambda one: f"{one['times']:,} of {one['of']:,}",
+            "known": known_in_words,
+        },
+        (
+            "Clients are those that have it by themselves; where none has, all of the software"
+            " together.",
+        ),
+        name="findings",
+    )
+
+
 def _of_clusters(tables: Sequence[tuple[str | None, Table]]) -> Table:
     """One table of those of each cluster."""
     if not tables:  # of no cluster
-        return Table("", (), ())
+        return Table("", (), (), name="clusters")
     if len(tables) == 1:
         return tables[0][1]
     named = [(cluster or "unknown", table) for cluster, table in tables]
@@ -133,7 +171,7 @@ def _of_clusters(tables: Sequence[tuple[str | None, Table]]) -> Table:
     )
 
 
-def _lines(document: Document) -> Table:
+def _lines(document: RequestLogAnalysis) -> Table:
     notes = [
         f"{line['file']}, line {line['line']} is broken: {line['text']}"
         for line in document["broken_lines"]
@@ -144,11 +182,10 @@ def _lines(document: Document) -> Table:
     if untimed := document.get("untimed"):
         told = counted(untimed, "request", "tell")
         notes.insert(0, f"{told} no time: what clients did after errors is not known of them.")
-    periods = [of["period"] for of in document["clusters"] if of["period"]["from"]]
-    if periods:
-        first = min(period["from"] for period in periods)
-        last = max(period["to"] for period in periods)
-        notes.insert(0, f"From {first} to {last}.")
+    periods = [of["period"] for of in document["clusters"]]
+    moments = [at for of in periods for at in (of["from"], of["to"]) if at is not None]
+    if moments:
+        notes.insert(0, f"From {min(moments)} to {max(moments)}.")
     return table_of(
         "Lines of the request log",
         (document["lines"],),
@@ -158,7 +195,7 @@ def _lines(document: Document) -> Table:
     )
 
 
-def _brokers(document: Document) -> Table:
+def _brokers(document: LoggedCluster) -> Table:
     return table_of(
         "Brokers and their logs",
         document["brokers"],
@@ -174,7 +211,7 @@ def _brokers(document: Document) -> Table:
     )
 
 
-def _fleet(document: Document) -> Table:
+def _fleet(document: LoggedCluster) -> Table:
     return table_of(
         "The fleet: clients by software",
         document["fleet"],
@@ -201,7 +238,7 @@ def _fleet(document: Document) -> Table:
     )
 
 
-_OF_REFUSED: dict[Column | str, Source] = {
+_OF_REFUSED: dict[Column | str, str] = {
     Column("NOT_LEADER errors", detail=True): "leader_errors.total",
     Column("with hint", detail=True): "leader_errors.hinted",
     Column("hints followed", detail=True): "followed_hints.followed",
@@ -211,7 +248,7 @@ _OF_REFUSED: dict[Column | str, Source] = {
 }
 
 
-def _refused(document: Document) -> Table:
+def _refused(document: LoggedCluster) -> Table:
     return table_of(
         "Clients that met moved leaders",
         document["refused_clients"],
@@ -227,16 +264,16 @@ def _refused(document: Document) -> Table:
     )
 
 
-def _versions(api: str, row: Row) -> str:
+def _versions(api: str, row: FleetRow) -> str:
     return ", ".join(row["apis"].get(api, ())) or "-"
 
 
-def _across_racks(row: Row) -> float | None:
-    share: float | None = row["reads"]["cross_rack_share"]
+def _across_racks(row: FleetRow) -> float | None:
+    share = row["reads"]["cross_rack_share"]
     return None if share is None else 100 * share
 
 
-def _unknown_brokers(document: Document) -> Iterator[str]:
+def _unknown_brokers(document: LoggedCluster) -> Iterator[str]:
     not_known = document["requests_of_unknown_brokers"]
     if not_known:
         share = 100 * sum(not_known.values()) / document["requests_served"]
@@ -246,7 +283,7 @@ def _unknown_brokers(document: Document) -> Iterator[str]:
         )
 
 
-def _clients(document: Document) -> Table:
+def _clients(document: LoggedCluster) -> Table:
     keys = ("software", "version", "origin", "hosts", "connections", "requests")
     return table_of(
         "Clients by id",
@@ -256,7 +293,7 @@ def _clients(document: Document) -> Table:
     )
 
 
-def _requests(document: Document) -> Table:
+def _requests(document: LoggedCluster) -> Table:
     rows = document["apis"]
     by = [name for name in (rows[0] if rows else ()) if name not in _OF_API]
     return table_of(
@@ -275,7 +312,7 @@ def _requests(document: Document) -> Table:
 _OF_API = ("api", "api_key", "version", "requests")
 
 
-def _leader_errors(document: Document) -> Table:
+def _leader_errors(document: LoggedCluster) -> Table:
     return table_of(
         "NOT_LEADER_OR_FOLLOWER in answers to Produce, by partition",
         (document["produce_not_leader"],),
@@ -288,7 +325,7 @@ def _leader_errors(document: Document) -> Table:
     )
 
 
-def _fetch_errors(document: Document) -> Table:
+def _fetch_errors(document: LoggedCluster) -> Table:
     readers = document["fetch_errors_by_reader"]
     return Table(
         "Errors in answers to Fetch, by partition",
@@ -311,7 +348,7 @@ def _fetch_errors(document: Document) -> Table:
     )
 
 
-def _metadata(document: Document) -> Table:
+def _metadata(document: LoggedCluster) -> Table:
     metadata = document["metadata"]
     rate = metadata["per_minute"]
     return Table(
@@ -327,7 +364,7 @@ def _metadata(document: Document) -> Table:
     )
 
 
-def _metadata_clients(document: Document) -> Table:
+def _metadata_clients(document: LoggedCluster) -> Table:
     rows = document["metadata_clients"]
     bugs = dict.fromkeys(row["known_bug"] for row in rows if row["known_bug"])
     return table_of(
@@ -346,7 +383,7 @@ def _metadata_clients(document: Document) -> Table:
     )
 
 
-def _reads(document: Document) -> Table:
+def _reads(document: LoggedCluster) -> Table:
     return table_of(
         "Reads of consumers that name their rack",
         document["reads"],
@@ -360,7 +397,7 @@ def _reads(document: Document) -> Table:
     )
 
 
-def _clocks(document: Document) -> Table:
+def _clocks(document: LoggedCluster) -> Table:
     """Of brokers whose clocks surely differ."""
     rows = [row for row in document["clocks"] if row["differ_at_least_ms"] > 0]
     return table_of(

@@ -1,14 +1,16 @@
 """What `kipctl roll` prints: order and risks, what became of each node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, cast
 
 from kipctl.counts import counted
+from kipctl.documents.changes import RollDocument, RollPlanDocument, RollStep
 from kipctl.next_step import Command
-from kipctl.report.guard_tables import guard_table
+from kipctl.report.columns import measured
+from kipctl.report.guard_tables import with_guard_table
 from kipctl.report.tables import (
     Column,
     Paragraph,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from kipctl.roll.record import RollRecord
 
 ROLL = "roll"
+_Risk = Literal["lost", "below", "at_minimum", "single"]
 
 
 def roll_plan_report(plan: "RollPlan", guard: "Guard") -> Report:
@@ -41,18 +44,18 @@ def roll_plan_report(plan: "RollPlan", guard: "Guard") -> Report:
     report = Report(
         ROLL, document, plan_tables(document), tuple(closing), opening=(plan_answer(document),)
     )
-    return _with_guard(report, guard)
+    return with_guard_table(report, guard)
 
 
 def rolled_report(record: "RollRecord", guard: "Guard | None" = None) -> Report:
     """How far each node came, and what the guard saw, if there was one."""
     document = record_document(record)
     opening = Paragraph(
-        f"{record.progress} are restarted; the roll is {record.state}.",
+        f"{record.progress}; the roll is {record.state}.",
         tone=Tone.WARNING if record.left else Tone.GOOD,
     )
     report = Report(ROLL, document, node_tables(document["steps"]), opening=(opening,))
-    return _with_guard(report, guard)
+    return with_guard_table(report, guard)
 
 
 def roll_report(
@@ -88,13 +91,15 @@ def abandoned_report(record: "RollRecord", has_moved: bool) -> Report:
     return Report(ROLL, document, node_tables(document["steps"]), tuple(closing), opening)
 
 
-def record_document(record: "RollRecord") -> dict[str, Any]:
+def record_document(record: "RollRecord") -> RollDocument:
     """For JSON: the record without secrets, with the seconds that the restarts took, and that
     clients waited."""
     from kipctl.roll.next_step import Phase
     from kipctl.roll.record import IN_SYNC
 
-    document = replace(record, how=record.how.redacted).as_document()
+    recorded = replace(record, how=record.how.redacted).as_document()
+    recorded["command_line"] = recorded.pop("command")
+    document = cast(RollDocument, recorded)
     for step, shown in zip(record.steps, document["steps"], strict=True):
         shown["restarted_seconds"] = step.seconds(Phase.RESTARTING, Phase.RESTARTED)
         shown["in_sync_seconds"] = step.seconds(Phase.RESTARTING, IN_SYNC)
@@ -104,34 +109,22 @@ def record_document(record: "RollRecord") -> dict[str, Any]:
             if waits is None
             else {
                 "moves": len(waits),
-                "p50_seconds": median(waits) if waits else None,
-                "max_seconds": max(waits, default=None),
+                "wait_ms": {"p50": 1000 * median(waits), "max": 1000 * max(waits)}
+                if waits
+                else None,
             }
         )
     return document
 
 
-def _with_guard(report: Report, guard: "Guard | None") -> Report:
-    if guard is None or not guard.gauges:
-        return report
-    document = guard.as_document()
-    return replace(
-        report,
-        document={**report.document, "guard": document},
-        tables=(*report.tables, guard_table(document)),
-    )
-
-
-def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
+def plan_answer(plan: RollPlanDocument) -> Paragraph:
     """The order, whether it may begin, and what partitions go through meanwhile."""
     order = ", ".join(str(step["broker"]) for step in plan["order"])
     first = f"Nodes would be restarted in the order {order}"
     if refused := plan["refused"]:
         return Paragraph(f"{first}, but now that is refused: {refused[0]}.", tone=Tone.BAD)
-    lost, below = (
-        max((step[risk] for step in plan["order"]), default=0)
-        for risk in ("no_other_replica", "below_min_insync_replicas")
-    )
+    lost = max((step["no_other_replica"] for step in plan["order"]), default=0)
+    below = max((step["below_min_insync_replicas"] for step in plan["order"]), default=0)
     if short := [step for step in plan["order"] if step["less_than_spare"]]:
         such_as = short[0]["such_as"]["less_than_spare"][0]
         return Paragraph(
@@ -151,14 +144,15 @@ def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
     return Paragraph(f"{first}; every partition stays available{known}.", tone=Tone.GOOD)
 
 
-def plan_tables(plan: Mapping[str, Any]) -> tuple[Table, ...]:
+def plan_tables(plan: RollPlanDocument) -> tuple[Table, ...]:
     """The order of a roll, and what each restart risks."""
+    turn = {step["broker"]: number for number, step in enumerate(plan["order"], 1)}
     return (
         table_of(
             "Order, and what each restart risks",
-            ({"number": number, **step} for number, step in enumerate(plan["order"], 1)),
+            plan["order"],
             {
-                "": "number",
+                "": lambda step: turn[step["broker"]],
                 Column("Node", right=True): identifier("broker"),
                 "Rack": "rack",
                 "Role": "role",
@@ -170,11 +164,12 @@ def plan_tables(plan: Mapping[str, Any]) -> tuple[Table, ...]:
                 "One left": "one_replica_left",
             },
             _examples(plan),
+            "order",
         ),
     )
 
 
-def plan_closing(plan: Mapping[str, Any]) -> tuple[str, ...]:
+def plan_closing(plan: RollPlanDocument) -> tuple[str, ...]:
     """What refuses the roll now, what is not known, and what it leaves alone."""
     lines = [f"Refused now: {why}." for why in plan["refused"]]
     lines += [f"Not known: {what}" for what in plan["not_known"]]
@@ -186,20 +181,18 @@ def plan_closing(plan: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _examples(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    meanings = {
+def _examples(plan: RollPlanDocument) -> tuple[str, ...]:
+    meanings: dict[_Risk, str] = {
         "lost": "cannot be read or written meanwhile",
         "below": "takes no acks=all writes meanwhile",
         "at_minimum": "takes acks=all writes meanwhile, and not if one more replica fails",
         "single": "has one in-sync replica meanwhile",
     }
     notes = []
-    for key, meaning in meanings.items():
-        some = [(step["broker"], step["such_as"][key]) for step in plan["order"]]
-        some = [(broker, partitions) for broker, partitions in some if partitions]
-        if some:
-            broker, partitions = some[0]
-            notes.append(f"{partitions[0]} {meaning}: broker {broker} is restarted.")
+    for risk, meaning in meanings.items():
+        if some := [step for step in plan["order"] if step["such_as"][risk]]:
+            partition, broker = some[0]["such_as"][risk][0], some[0]["broker"]
+            notes.append(f"{partition} {meaning}: broker {broker} is restarted.")
     if alone := [step for step in plan["order"] if step["no_quorum"]]:
         notes.append(
             "No majority of controllers is left, and no leader is elected meanwhile: node"
@@ -208,7 +201,7 @@ def _examples(plan: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def node_tables(steps: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
+def node_tables(steps: Sequence[RollStep]) -> tuple[Table, ...]:
     """How far each node came; seconds are of its restart, from the call for it on."""
     apart = [step for step in steps if not step["role"].startswith("broker")]
     brokers = [step for step in steps if step["role"].startswith("broker")]
@@ -245,10 +238,10 @@ def node_tables(steps: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
             {
                 Column("Node", right=True): identifier("broker"),
                 "Leaders that moved": "waits.moves",
-                Column("Waited p50 s", 3): "waits.p50_seconds",
-                Column("Longest s", 3): "waits.max_seconds",
+                **measured("waits.wait_ms.p50", "waits.wait_ms.max"),
             },
             ("A leader that moved without the canary being refused is not among them.",),
+            "waits",
         ),
     )
     return tuple(table for table in tables if table.rows)

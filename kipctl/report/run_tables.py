@@ -1,23 +1,42 @@
 """Tables of the run store and of a comparison, from the documents that `--output json` prints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from kipctl.counts import counted
+from kipctl.documents.analysis import (
+    ComparedMeasure,
+    ComparisonDocument,
+    ListedRun,
+    RemovedDocument,
+    RunsDocument,
+)
 from kipctl.next_step import Command
+from kipctl.report.columns import measured
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Table, table_of
+from kipctl.report.tables import (
+    Cell,
+    Column,
+    Paragraph,
+    Report,
+    Table,
+    Tone,
+    paragraphs,
+    table_of,
+)
 from kipctl.report.verdicts import VERDICTS, verdict_notes
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from kipctl.trace.stored_runs import StoredRun
 
 
-def list_answer(document: Document) -> str:
+def list_answer(document: RunsDocument) -> str:
     """How many runs there are, and the newest."""
     runs = document["runs"]
     if not runs:
-        record = Command("perf produce --record NAME")
+        record = Command("perf produce --record first")
         return f"No run is recorded in {document['store']}: " + record
     newest = max(runs, key=lambda run: run["started"] or "")
     broken = sum(run["state"] != "whole" for run in runs)
@@ -26,7 +45,30 @@ def list_answer(document: Document) -> str:
     return f"{recorded} recorded{whole}; the newest is {newest['name']}."
 
 
-def list_table(document: Document) -> Table:
+def listed_run(run: "StoredRun") -> ListedRun:
+    """What the list says of a run, as JSON has it."""
+    from kipctl.trace.settings import actions_in_short, record_counts, settings
+
+    description = run.description or {}
+    made_with = settings(description)
+    records = record_counts(run.summary)
+    return {
+        "name": run.name,
+        "started": description.get("started"),
+        "command": description.get("command"),
+        "records": records.get("acknowledged", records.get("read")),
+        "records_per_second": run.summary.get("records_per_second"),
+        "acks": made_with.get("acks"),
+        "leader_discovery": description.get("leader_discovery"),
+        "actions": actions_in_short(description) if run.description else None,
+        "latency_ms": {"p999": run.summary.get("latency_ms", {}).get("p999")},
+        "bytes": run.bytes,
+        "folder": str(run.folder),
+        "state": run.flaw or "whole",
+    }
+
+
+def list_table(document: RunsDocument) -> Table:
     """The runs in the store, one a row; what is not whole or failed says so."""
     return table_of(
         f"Runs in {document['store']}",
@@ -40,11 +82,56 @@ def list_table(document: Document) -> Table:
             Column("acks", detail=True): "acks",
             Column("leader discovery", detail=True): "leader_discovery",
             Column("actions", detail=True): "actions",
-            Column("p99.9 ms", 3): "p999_ms",
+            **measured("latency_ms.p999", title="", digits=3),
             Column("bytes", detail=True): "bytes",
             "state": "state",
         },
+        name="runs",
     )
+
+
+def list_report(store: Path, runs: "Iterable[StoredRun]") -> Report:
+    """The runs in the store."""
+    document: RunsDocument = {"store": str(store), "runs": [listed_run(run) for run in runs]}
+    opening = paragraphs(list_answer(document))
+    return Report("runs list", document, (list_table(document),), (), opening)
+
+
+def run_report(run: "StoredRun", named: str) -> Report:
+    """What a run was made with, and what it came to; `named` is how it was asked for."""
+    from kipctl.trace.settings import end_of, settings
+
+    description = dict(run.description or {})
+    document = {
+        "name": run.name,
+        "folder": str(run.folder),
+        "bytes": run.bytes,
+        "state": run.flaw or "whole",
+        **description,
+    }
+    facts = {"started": str(description.get("started", "-"))} | settings(description)
+    if kept := end_of(description):
+        facts = {"kept": f"the end of a longer run: {kept}"} | facts
+    if run.flaw:
+        facts = {"state": run.flaw} | facts
+    made_with = settings_table(run.name, str(run.folder), facts, run.bytes)
+    whole = (Paragraph(f"Run {run.name}: {run.flaw}.", tone=Tone.BAD),) if run.flaw else ()
+    answer, tables = summary_of(run)
+    more = ("More of it: " + Command("analyze runs", named),) if answer else ()
+    shown, opening = (made_with, *tables), (*whole, *answer)
+    return Report("runs show", document, shown, more, opening, fits_screen=True)
+
+
+def run_warnings(name: str, description: Mapping[str, Any]) -> Iterator[str]:
+    """What is to be known of a run that is compared."""
+    from kipctl.trace.settings import end_of, interrupted_after
+
+    if failed := description.get("failed"):
+        yield f"{name} failed, and is compared as it is: {failed}"
+    elif reported := interrupted_after(description):
+        yield f"{name} was interrupted, and is compared as it is: {reported}"
+    if kept := end_of(description):
+        yield f"{name} is the end of a longer run: {kept}."
 
 
 def settings_table(name: str, folder: str, settings: Mapping[str, str], of: int) -> Table:
@@ -53,17 +140,18 @@ def settings_table(name: str, folder: str, settings: Mapping[str, str], of: int)
         f"Run {name}, {size(of)} in {folder}",
         ("setting", "value"),
         tuple(settings.items()),
+        name="settings",
     )
 
 
-def removed_table(document: Document) -> Table:
+def removed_table(document: RemovedDocument) -> Table:
     """What was removed."""
     return table_of(
         "Removed", document["removed"], {"run": "name", "bytes": "bytes", "folder": "folder"}
     )
 
 
-def compare_answer(document: Document) -> tuple[str, ...]:
+def compare_answer(document: ComparisonDocument) -> tuple[str, ...]:
     """Which measures differ by more than runs vary, and what makes the sides no fair match."""
     measures = document["measures"]
     different = [
@@ -81,38 +169,41 @@ def compare_answer(document: Document) -> tuple[str, ...]:
         first = f"B does not differ from A in any of {decided} measures by more than runs vary."
     else:
         first = "Whether B differs from A cannot be told: give three or more runs of each side."
-    told = [said for side in document.get("clients", {}).values() for said in side]
+    clients = document.get("clients")
+    told = [*clients["a"], *clients["b"]] if clients else []
     if made_otherwise := [row["setting"] for row in document["settings"]]:
         told.insert(0, f"They were made with other settings: {', '.join(made_otherwise)}.")
     return first, *told
 
 
-def compare_tables(document: Document) -> tuple[Table, ...]:
+def compare_tables(document: ComparisonDocument) -> tuple[Table, ...]:
     """What spoils the comparison, how the sides' settings differ, then each measure, then the
     conditions of --fail-if."""
-    tables = [*doubts_tables(document), _differing(document), _measures(document)]
-    if document["gates"]:
+    tables = [*doubts_tables(document["doubts"]), _differing(document), _measures(document)]
+    if gates := document.get("gates"):
         tables.append(
             table_of(
                 "Conditions of --fail-if",
-                document["gates"],
+                gates,
                 {"condition": "condition", "holds": "holds"},
+                name="gates",
             )
         )
     return tuple(tables)
 
 
-def _differing(document: Document) -> Table:
+def _differing(document: ComparisonDocument) -> Table:
     rows = document["settings"]
     return table_of(
         "Settings that differ" if rows else "Both sides were made with the same settings.",
         rows,
         {"setting": "setting", "A": "a", "B": "b"},
         ("What follows compares runs of different settings.",) if rows else (),
+        "settings",
     )
 
 
-def _measures(document: Document) -> Table:
+def _measures(document: ComparisonDocument) -> Table:
     measures = document["measures"]
     notes = [*verdict_notes(measures)]
     if document["lengths_differ"]:
@@ -138,12 +229,13 @@ def _measures(document: Document) -> Table:
             **VERDICTS,
         },
         tuple(notes),
+        "measures",
     )
 
 
-def _value(name: str, measure: Document) -> Cell:
+def _value(name: Literal["a", "b", "difference"], measure: ComparedMeasure) -> Cell:
     """A count as a whole number, unless it is a mean that is none; all else as it is."""
-    value: float | None = measure[name]
+    value = measure[name]
     counted = measure["unit"] not in ("ms", "records/s")
     return int(value) if value is not None and counted and value == int(value) else value
 
@@ -155,12 +247,11 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
 
 
-def _each(measure: Document) -> str:
-    def values(side: str) -> str:
-        of_runs: Sequence[float | None] = list(measure[f"{side}_by_run"].values())
-        return f"{side.upper()} " + (" | ".join(map(_number, of_runs)) or "-")
+def _each(measure: ComparedMeasure) -> str:
+    def values(by_run: Mapping[str, float | None]) -> str:
+        return " | ".join(map(_number, by_run.values())) or "-"
 
-    return f"{values('a')}; {values('b')}"
+    return f"A {values(measure['a_by_run'])}; B {values(measure['b_by_run'])}"
 
 
 def size(of: int) -> str:
@@ -171,3 +262,24 @@ def size(of: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} TB"
+
+
+def summary_of(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]]:
+    """What a run came to, as the command that made it has printed it; nothing without a summary."""
+    from kipctl.report.consume_tables import consume_answer, consume_tables
+    from kipctl.report.e2e_tables import e2e_answer, e2e_tables
+    from kipctl.report.perf_tables import perf_answer, perf_tables
+    from kipctl.report.tap_tables import tap_answer, tap_tables
+
+    document: Any = run.summary  # by its keys it is one of those that such a command prints
+    if document.keys() >= {"clients", "conditions"}:
+        return (tap_answer(document),), tap_tables(document)
+    # A run that failed may have a part of a summary.
+    for answer, tables, needed in (
+        (perf_answer, perf_tables, {"latency_ms", "service_ms"}),
+        (e2e_answer, e2e_tables, {"latency_ms", "acknowledged_ms", "flips"}),
+        (consume_answer, consume_tables, {"brokers", "fetches", "flips"}),
+    ):
+        if document.keys() >= {"records", "redirects", "actions", *needed}:
+            return answer(document), tables(document)
+    return (), ()

@@ -1,17 +1,22 @@
 """What a command has to say, before it is decided how: an answer, tables, a JSON document."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
+from kipctl.counts import format_bytes
 from kipctl.next_step import Command, NextStep, Typing
 from kipctl.protocol.address import in_brief
 from kipctl.report.printable import on_one_line
 
 Cell = str | int | float | bool | None
-Source = str | Callable[[Mapping[str, Any]], Cell]
+_Row = TypeVar("_Row", bound=Mapping[str, object])
+Source = str | Callable[[_Row], Cell]
 """Where a row's cell is in its document ("wait_ms.p50": within `wait_ms`), or how it is made."""
+Columns = Mapping["Column | str", Source[_Row]]
+"""From the left, what each is called and where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +27,23 @@ class Column:
     digits: int = 1
     right: bool = False
     """Align to the right even where a cell is no number."""
+    is_bytes: bool = False
+    """Of numbers of bytes, which a person reads each in the unit of its size."""
     detail: bool = False
     """Left out before others where a terminal has no room."""
     heads: bool = False
     """Of a first column: where a terminal has no room, a value stands once, above its rows."""
+    words: Callable[[str], str] = on_one_line
+    """What a person reads instead of a text that is for programs, such as how long ago a time is.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A titled table; `notes` are sentences printed under it.
 
-    Where a report has different tables from time to time they have a `name`, and CSV begins each
-    of their rows with it. A terminal is shown the first `most` rows (0: all of them; None: as many
+    CSV begins each row with its table's `name`: "" is that of its title, `Left alone` is
+    `left_alone`. A terminal is shown the first `most` rows (0: all of them; None: as many
     as it has room for), and how many more there are, which `-o wide` shows too. Pipes and files get
     every row.
     """
@@ -50,24 +60,31 @@ class Table:
         """The columns' titles, left to right."""
         return tuple(c.title if isinstance(c, Column) else c for c in self.columns)
 
+    @property
+    def csv_name(self) -> str:
+        """What CSV calls it."""
+        return self.name or "_".join(re.findall(r"[a-z0-9]+", self.title.lower()))
+
     def text(self, column: int, cell: Cell, thousands: str = "") -> str:
         """The cell as a person reads it: '-' for None, floats with the column's decimals.
 
         `thousands` separates groups of digits; identifiers (ports, ids) are given as `str`, so
         that they have none.
         """
+        shown = self.columns[column]
         match cell:
             case None:
                 return "-"
             case bool():
                 return "yes" if cell else "no"
+            case int() if isinstance(shown, Column) and shown.is_bytes:
+                return format_bytes(cell)
             case float():
-                shown = self.columns[column]
                 return f"{cell:{thousands}.{shown.digits if isinstance(shown, Column) else 1}f}"
             case int():
                 return f"{cell:{thousands}}"
             case str():
-                return on_one_line(cell)
+                return shown.words(cell) if isinstance(shown, Column) else on_one_line(cell)
 
     def is_right(self, column: int) -> bool:
         """True when every cell of the column is a number or absent, or the column says so."""
@@ -82,8 +99,8 @@ class Table:
 
 def table_of(
     title: str,
-    documents: Iterable[Mapping[str, Any]],
-    columns: Mapping[Column | str, Source],
+    documents: Iterable[_Row],
+    columns: Columns[_Row],
     notes: tuple[str, ...] = (),
     name: str = "",
 ) -> Table:
@@ -96,7 +113,7 @@ def table_of(
     return Table(title, tuple(columns), rows, notes, name)
 
 
-def _cell(document: Mapping[str, Any], source: Source) -> Cell:
+def _cell(document: _Row, source: Source[_Row]) -> Cell:
     if not isinstance(source, str):
         return source(document)
     found: Any = document
@@ -105,10 +122,10 @@ def _cell(document: Mapping[str, Any], source: Source) -> Cell:
     return found if found is None or isinstance(found, bool | int | float) else str(found)
 
 
-def identifier(source: str) -> Callable[[Mapping[str, Any]], Cell]:
+def identifier(source: str) -> Callable[[Mapping[str, object]], Cell]:
     """The cell as text: of a number without thousands separators."""
 
-    def cell(document: Mapping[str, Any]) -> Cell:
+    def cell(document: Mapping[str, object]) -> Cell:
         found = _cell(document, source)
         return None if found is None else str(found)
 
@@ -194,6 +211,8 @@ def with_commands(report: Report, typed: Typing) -> Report:
                 return {key: document(value) for key, value in of.items()}
             case list() | tuple():
                 return [document(value) for value in of]
+            case _ if is_dataclass(of) and not isinstance(of, type):
+                return document(asdict(of))
         return of
 
     return replace(

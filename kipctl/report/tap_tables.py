@@ -1,14 +1,36 @@
 """Tables of a tap, from the document that `--output json` prints."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from kipctl.counts import counted
+from kipctl.documents.tap import (
+    Conditions,
+    FirstSeen,
+    HintsSent,
+    HintsWorth,
+    TapClient,
+    TapDocument,
+    TapFinding,
+    TapSeen,
+)
+from kipctl.measure.doubts import MIN_MOVES
 from kipctl.next_step import Command
+from kipctl.protocol.address import is_loopback
+from kipctl.report.findings import known_in_words
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone, table_of
+from kipctl.severity import Severity
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from kipctl.tap.spec import TapSpec
+
+
+class _ClientsFinding(TapFinding):
+    client: str
+
 
 _DATA = ("Produce", "Fetch", "ShareFetch", "ShareAcknowledge")
 _CAUSES = (
@@ -19,7 +41,7 @@ _MANY_UNEXPLAINED = 10
 """Metadata requests: fewer are not worth a sentence."""
 
 
-def tap_answer(document: Document) -> Paragraph:
+def tap_answer(document: TapDocument) -> Paragraph:
     """Whether clients follow hints: each that met leader errors, the busiest first, then others."""
     clients = document["clients"]
     if not clients:
@@ -27,39 +49,65 @@ def tap_answer(document: Document) -> Paragraph:
         address = document.get("clients_connect_to", "HOST:PORT of the tap")
         none = f"No client has connected. Give clients bootstrap.servers={address}"
         return Paragraph(none, tone=Tone.WARNING)
-    met = [one for one in clients if one["leader_errors"]]
-    doubts = document.get("doubts", [])
+    met = [client for client in clients if client["leader_errors"]]
+    other_half = document.get("without_hints", document)
+    every = (*document.get("doubts", ()), *other_half.get("doubts", ()))
+    doubts = {doubt.rpartition(" explain ")[2]: doubt for doubt in every}
     if not met and not any(map(_has_data, clients)):
         return Paragraph(
             "No client has produced or fetched anything: whether clients follow hints "
-            "cannot be said. Is their topic there? " + Command("inspect leaders --topic TOPIC"),
+            "cannot be said. Is their topic there? " + Command("inspect leaders"),
             tone=Tone.WARNING,
         )
-    said = list(verdicts(document))
+    said = [*map(_worth, document.get("hints_worth", ())), *verdicts(clients)]
     if not met:
-        said.insert(
-            0,
-            "No leader moved while it was looked at: whether clients follow hints cannot "
-            "be said. Move some: " + Command("reassign --rotate --topic TOPIC"),
+        said.insert(0, _no_move(document))
+    return Paragraph(said[0], (*said[1:], *doubts.values()))
+
+
+def _no_move(document: TapDocument) -> str:
+    if times := document.get("rotations"):
+        topic = document.get("rotated_topic", "the topic")
+        return (
+            f"Leaders of {topic} moved {counted(times, 'time')} and no client met one: does it use"
+            f" {topic}?"
         )
-    return Paragraph(said[0], (*said[1:], *doubts))
-
-
-def verdicts(document: Document) -> Iterator[str]:
-    """Of each client that produced or fetched, in the order of `tap_answer`."""
-    clients = sorted(
-        document["clients"], key=lambda one: (not one["leader_errors"], -one["requests"]["total"])
+    return (
+        "No leader moved while it was looked at: whether clients follow hints cannot "
+        "be said. Move some: " + Command("reassign --rotate")
     )
-    for one in clients:
-        if one["leader_errors"] or _has_data(one):
-            yield f"{_name(one, clients)} {_sentences(one)}"
 
 
-def _has_data(client: Document) -> bool:
+def _worth(one: HintsWorth) -> str:
+    """Not how much, where few moved leaders were met."""
+    saved, name = round(one["without_ms"] - one["with_ms"], 1), one["client_id"] or "-"
+    if min(one["met_with"], one["met_without"]) < MIN_MOVES:
+        return (
+            f"What hints are worth to {name} cannot be said: it met {one['met_with']:,} moved"
+            f" leaders with them and {one['met_without']:,} without, {MIN_MOVES} each are wanted."
+        )
+    if not saved:
+        return f"No difference is seen for {name}, with hints or without: {one['with_ms']:,.1f} ms."
+    return (
+        f"Hints {'save' if saved > 0 else 'cost'} {name} {abs(saved):,.1f} ms a"
+        f" moved leader (p50): {one['with_ms']:,.1f} ms with them ({one['met_with']:,} met),"
+        f" {one['without_ms']:,.1f} ms without ({one['met_without']:,} met)."
+    )
+
+
+def verdicts(of: Sequence[TapClient]) -> Iterator[str]:
+    """Of each client that produced or fetched, in the order of `tap_answer`."""
+    clients = sorted(of, key=lambda one: (not one["leader_errors"], -one["requests"]["total"]))
+    for client in clients:
+        if client["leader_errors"] or _has_data(client):
+            yield f"{_name(client, clients)} {_sentences(client)}"
+
+
+def _has_data(client: TapClient) -> bool:
     return any(client["requests"]["by_api"].get(api) for api in _DATA)
 
 
-def _name(client: Document, clients: Sequence[Document]) -> str:
+def _name(client: TapClient, clients: Sequence[TapClient]) -> str:
     """With its host, if others have its id."""
     name, software = client["client_id"] or "-", _software(client)
     namesakes = sum(one["client_id"] == client["client_id"] for one in clients) > 1
@@ -67,7 +115,7 @@ def _name(client: Document, clients: Sequence[Document]) -> str:
     return f"{name}{at}{f' ({software})' if software else ''}"
 
 
-def _sentences(client: Document) -> str:
+def _sentences(client: TapClient) -> str:
     """What the client makes of hints, what it cost, and what to do."""
     verdict = client.get("verdict")
     if verdict is None:
@@ -77,8 +125,8 @@ def _sentences(client: Document) -> str:
         )
     said = [verdict["sentence"]]
     if took := client["records_took_ms"]:
-        times = (f"{took[name]:,.1f} ms" for name in ("p50", "p99", "max"))
-        said.append("Its records took p50 {}, p99 {}, at most {}.".format(*times))
+        p50, p99, longest = (f"{ms:,.1f} ms" for ms in (took["p50"], took["p99"], took["max"]))
+        said.append(f"Its records took p50 {p50}, p99 {p99}, at most {longest}.")
     if times := client["requests"]["acks_0"]:
         said.append(f"{counted(times, 'request')} had acks=0: no answer can refuse them.")
     if lost := client["moves"]["given_up"]:
@@ -93,9 +141,13 @@ def _sentences(client: Document) -> str:
     return " ".join(filter(None, (*said, verdict["advice"])))
 
 
-def tap_tables(document: Document) -> tuple[Table, ...]:
+def tap_tables(document: TapDocument) -> tuple[Table, ...]:
     """Clients, their Metadata requests, and the addresses that stand for brokers."""
-    tables = [clients_table(document)]
+    tables = [findings_table(document), clients_table(document)]
+    if not tables[0].rows:
+        del tables[0]
+    if without := document.get("without_hints"):
+        tables.append(replace(clients_table(without), name="clients_without_hints"))
     if any(client["metadata_rpcs"]["total"] for client in document["clients"]):
         tables.append(_metadata_table(document))
     if document["listeners"]:
@@ -113,7 +165,43 @@ def tap_tables(document: Document) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def clients_table(document: Document) -> Table:
+def findings_table(document: TapDocument) -> Table:
+    """What clients are found to do wrong, the worst first; without rows if that is nothing."""
+    found: list[_ClientsFinding] = [
+        {**finding, "client": client["client_id"] or "-"}
+        for client in document["clients"]
+        for finding in client.get("findings", ())
+    ]
+    found.sort(key=lambda one: (Severity(one["severity"]).rank, -one["times"]))
+    notes = [f"{one['id']}: {one['costs']} {one['change']}" for one in found]
+    if found:
+        notes.append("More of one: " + Command("explain", found[0]["id"]))
+    return table_of(
+        "Findings, the worst first",
+        found,
+        {
+            "severity": "severity",
+            "finding": "id",
+            "client id": "client",
+            "seen": lambda one: f"{one['times']:,} of {one['of']:,}",
+            "first": lambda one: _first_seen(one["first"]),
+            "known": known_in_words,
+        },
+        tuple(dict.fromkeys(notes)),
+        name="findings",
+    )
+
+
+def _first_seen(first: FirstSeen) -> str:
+    where = [f"after {first['ms'] / 1000:.1f} s"]
+    if first["topic"] is not None:
+        where.append(f"{first['topic']}-{first['partition']}")
+    if first["broker"] is not None:
+        where.append(f"broker {first['broker']}")
+    return ", ".join(where)
+
+
+def clients_table(document: TapSeen) -> Table:
     """One row for each client."""
     return table_of(
         "Clients through the tap" + conditions_in_words(document["conditions"]),
@@ -147,7 +235,7 @@ def clients_table(document: Document) -> Table:
     )
 
 
-def _counting(clients: Sequence[Document]) -> Iterator[str]:
+def _counting(clients: Sequence[TapClient]) -> Iterator[str]:
     """What the columns count."""
     if clients:
         yield (
@@ -160,21 +248,20 @@ def _counting(clients: Sequence[Document]) -> Iterator[str]:
         yield "A consumer that ends closes connections with a Fetch under way: that is no error."
 
 
-def _wait(name: str, client: Document) -> Cell:
-    ms: float = client["moves"]["wait_ms"][name]
-    return ms if client["moves"]["met"] else None
+def _wait(name: Literal["p50", "max"], client: TapClient) -> Cell:
+    return client["moves"]["wait_ms"][name] if client["moves"]["met"] else None
 
 
-def _took(name: str, client: Document) -> Cell:
+def _took(name: Literal["p50", "p99"], client: TapClient) -> Cell:
     took = client.get("records_took_ms")
     return took[name] if took else None
 
 
-def _software(client: Document) -> str:
+def _software(client: TapClient) -> str:
     return " ".join(part for part in (client["software_name"], client["software_version"]) if part)
 
 
-def _hints(hints: Document) -> str:
+def _hints(hints: HintsSent) -> str:
     said = [str(hints["sent"])]
     if hints["draft"]:
         said.append(f"{hints['draft']} draft")
@@ -183,23 +270,22 @@ def _hints(hints: Document) -> str:
     return ", ".join(said)
 
 
-def _other_errors(client: Document) -> str:
+def _other_errors(client: TapClient) -> str:
     """Errors that say nothing of leaders, produce and fetch together."""
-    counts: dict[str, int] = {}
-    for kind in ("produce_errors", "fetch_errors"):
-        for name, count in client[kind].items():
-            if name not in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"):
-                counts[name] = counts.get(name, 0) + count
+    counts = Counter(client["produce_errors"]) + Counter(client["fetch_errors"])
+    for name in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"):
+        counts.pop(name, None)
     if lost := client["connections"]["lost"]:
         counts["connection closed with requests under way"] = lost
     return ", ".join(f"{count:,} x {name}" for name, count in counts.items()) or "-"
 
 
-def _metadata_table(document: Document) -> Table:
-    def times(cause: str, client: Document) -> int:
-        return int(client["metadata_rpcs"]["by_cause"].get(cause, 0))
+def _metadata_table(document: TapDocument) -> Table:
+    def times(cause: str, client: TapClient) -> int:
+        return client["metadata_rpcs"]["by_cause"].get(cause, 0)
 
     clients = document["clients"]
+    unexplained = (times("unexplained", client) for client in clients)
     return table_of(
         "Metadata requests by cause, as far as the wire shows it",
         clients,
@@ -210,17 +296,13 @@ def _metadata_table(document: Document) -> Table:
                 for cause in _CAUSES
                 if any(times(cause, client) for client in clients)
             },
-            **(
-                {"just told": lambda one: one["metadata_rpcs"].get("answered_the_same", 0)}
-                if any(times("unexplained", client) for client in clients)
-                else {}
-            ),
+            **({"just told": "metadata_rpcs.answered_the_same"} if any(unexplained) else {}),
         },
         name="metadata",
     )
 
 
-def conditions_in_words(conditions: Document) -> str:
+def conditions_in_words(conditions: Conditions) -> str:
     """What the tap changes on the way, in brackets; empty where it only looks on."""
     said = []
     for name, highest in conditions.get("cap", {}).items():
@@ -234,3 +316,36 @@ def conditions_in_words(conditions: Document) -> str:
     if resets := conditions.get("resets_per_minute"):
         said.append(f"{resets:g} resets/min")
     return f" ({', '.join(said)})" if said else ""
+
+
+def exposure(spec: "TapSpec") -> str:
+    """What it means that the tap listens there, in one or two lines; "" where that is nothing."""
+    host, _ = spec.listen_address
+    if is_loopback(host) and not spec.identity:
+        return ""
+    if spec.tls.client_ca:
+        who = f"whoever has a certificate of {spec.tls.client_ca}"
+    else:
+        who = "every user of this machine" if is_loopback(host) else "whoever reaches it"
+    how = "" if spec.tls.certificate else ", unencrypted"
+    if spec.identity:
+        does = f"is {spec.identity} to the brokers{how}.\nNothing else stands behind it."
+    else:
+        does = (
+            f"reaches the cluster through this machine{how}, as if from here.\n"
+            "Only the cluster's own authentication stands behind it, if it has one."
+        )
+    return f"Listening at {host}: {who} {does}"
+
+
+def client_protocol(spec: "TapSpec") -> str:
+    """What clients of the tap are to speak, where that or what brokers speak is no plain text.
+
+    TLS ends at the tap; a login passes, so clients log in as if the tap were not there.
+    """
+    security = spec.access.security
+    transport = "SSL" if spec.tls.certificate else "PLAINTEXT"
+    protocol = f"SASL_{transport}" if security.sasl else transport
+    if protocol == security.protocol == "PLAINTEXT":
+        return ""
+    return f" with security.protocol={protocol}"

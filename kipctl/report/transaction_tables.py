@@ -28,8 +28,8 @@ def transactions_table(
     title: str, found: "Iterable[OpenTransaction]", access: "Access"
 ) -> tuple[Table, list[dict[str, object]]]:
     """A row of each, for people and for JSON."""
-    documents = [_document(one, access) for one in found]
-    shown = ({**one, "producer_id": str(one["producer_id"])} for one in documents)
+    documents = [_document(transaction, access) for transaction in found]
+    shown = ({**document, "producer_id": str(document["producer_id"])} for document in documents)
     return table_of(title, shown, _COLUMNS), documents
 
 

@@ -1,9 +1,11 @@
 """How a verdict (`kipctl.verdict`) is shown in a table: its interval, its p, its words."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from kipctl.report.tables import Cell, Column, Paragraph, Source
+from kipctl.counts import counted
+from kipctl.documents.common import VerdictFigures
+from kipctl.documents.experiments import ComparedArms
+from kipctl.report.tables import Cell, Column, Columns, Paragraph
 from kipctl.verdict import ENOUGH_RUNS
 
 _LEAST_P = 0.0001
@@ -15,32 +17,51 @@ VERDICT_NOTE = (
 
 
 def compared_answer(
-    what: str, comparisons: Iterable[tuple[str, Mapping[str, Any]]]
+    what: str, comparisons: Iterable[tuple[str, ComparedArms]]
 ) -> tuple[Paragraph, ...]:
     """Whether arms differ in `what` by more than runs vary; of each comparison its label, if any,
     and its figures."""
     asked = list(comparisons)
     decided = [one for _, one in asked if one["different"] is not None]
-    shorter = sum(bool(one["different"]) and one["cut_percent"] > 0 for one in decided)
-    longer = sum(bool(one["different"]) and one["cut_percent"] < 0 for one in decided)
+    cuts = [one["cut_percent"] or 0 for one in decided if one["different"]]
+    shorter, longer = sum(cut > 0 for cut in cuts), sum(cut < 0 for cut in cuts)
     if not asked:
         return ()
-    if decided:
-        first = (
-            f"{what} was shorter in {shorter} of {len(decided)} comparisons, longer in {longer}."
+    of = counted(len(decided), "comparison")
+    first = f"{what} was shorter in {shorter} of {of}, longer in {longer}."
+    if not decided:
+        first = f"{what}: whether arms differ {asked[0][1]['verdict']}."
+    each = (f"{label}{one['with']} against {one['without']}: {_ms(one)}" for label, one in asked)
+    return (Paragraph(first, tuple(each)),)
+
+
+def pairs_answer(comparisons: Iterable[ComparedArms]) -> tuple[Paragraph, ...]:
+    """Of each pair of arms in which measures they differ by more than runs vary."""
+    pairs: dict[tuple[str | int, str | int], list[ComparedArms]] = {}
+    for one in comparisons:
+        pairs.setdefault((one["with"], one["without"]), []).append(one)
+    return tuple(
+        Paragraph(
+            _in_measures(f"{arm} differs from {other}", measures),
+            tuple(f"{one['title']}: {_ms(one)}" for one in measures),
         )
-    else:
-        first = f"Whether {what[0].lower()}{what[1:]} differs {asked[0][1]['verdict']}."
-    return (Paragraph(first, tuple(_compared(label, one) for label, one in asked)),)
+        for (arm, other), measures in pairs.items()
+    )
 
 
-def _compared(label: str, one: Mapping[str, Any]) -> str:
-    arms = f"{label}{one['with']} against {one['without']}"
+def _in_measures(differs: str, measures: Sequence[ComparedArms]) -> str:
+    decided = [one["different"] for one in measures if one["different"] is not None]
+    if not decided:
+        return f"Whether {differs} {measures[0]['verdict']}."
+    return f"{differs} in {sum(decided)} of {counted(len(decided), 'measure')}."
+
+
+def _ms(one: ComparedArms) -> str:
     if one["without_ms"] is None or one["with_ms"] is None:
-        return f"{arms}: not measured in both."
+        return "not measured in both."
     cut = "" if one["cut_percent"] is None else f" ({-one['cut_percent']:+,.1f} %)"
     waits = f"{one['with_ms']:,.1f} against {one['without_ms']:,.1f} ms{cut}"
-    return f"{arms}: {waits}, {one['verdict'].partition(':')[0]}."
+    return f"{waits}, {one['verdict'].partition(':')[0]}."
 
 
 def few_runs_note(runs: int) -> str:
@@ -52,17 +73,17 @@ def few_runs_note(runs: int) -> str:
     )
 
 
-def _between(found: Mapping[str, Any]) -> Cell:
+def _between(found: VerdictFigures) -> Cell:
     interval = found["ratio_interval"]
     return " to ".join(f"{100 * (ratio - 1):+,.1f}" for ratio in interval) if interval else None
 
 
-def _p(found: Mapping[str, Any]) -> Cell:
-    p_value: float | None = found["p_adjusted"]
+def _p(found: VerdictFigures) -> Cell:
+    p_value = found["p_adjusted"]
     return p_value if p_value is None or p_value >= _LEAST_P else f"<{_LEAST_P}"
 
 
-VERDICTS: Mapping[Column | str, Source] = {
+VERDICTS: Columns[VerdictFigures] = {
     Column("% between", right=True): _between,
     Column("p", 4): _p,
     "verdict": lambda found: found["verdict"].partition(": ")[0],
@@ -75,11 +96,13 @@ def each_run(by_run: Sequence[float | None]) -> str:
     return " | ".join("-" if value is None else f"{value:,.1f}" for value in by_run)
 
 
-def verdict_notes(asked: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def verdict_notes(asked: Iterable[VerdictFigures]) -> tuple[str, ...]:
     """What a verdict means, if one is given, and why others cannot be."""
     documents = list(asked)
-    reasons = dict.fromkeys(one["verdict"] for one in documents if one["different"] is None)
-    runs = [one["runs_a_side"] for one in documents if one["different"] is not None]
+    reasons = dict.fromkeys(
+        document["verdict"] for document in documents if document["different"] is None
+    )
+    runs = [document["runs_a_side"] for document in documents if document["different"] is not None]
     return (
         *((VERDICT_NOTE,) if runs else ()),
         *((few_runs_note(min(runs)),) if runs and min(runs) < ENOUGH_RUNS else ()),

@@ -21,6 +21,7 @@ def warm_jvm_report(
         document = {"running": False, "starting": is_starting}
         return Report(command, document, opening=paragraphs(title))
     document = {"running": True, "starting": False, **asdict(status)}
+    document["idle_timeout_seconds"] = document.pop("idle_timeout_s")
     ends = (
         "is in use" if status.is_busy else f"ends after {status.idle_timeout_s:.0f} s without use"
     )
@@ -39,4 +40,4 @@ def warm_jvm_report(
         status.analyses,
     )
     opening = paragraphs(f"A JVM is kept warm; it {ends}.")
-    return Report(command, document, (Table("", columns, (row,)),), opening=opening)
+    return Report(command, document, (Table("", columns, (row,), name="jvm"),), opening=opening)

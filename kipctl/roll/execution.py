@@ -430,6 +430,6 @@ class Roll:
         if self._restarting and self._restarting.look() is CommandState.RUNNING and step.process:
             running = f" Its restart command goes on (process {step.process.pid})."
         return (
-            f"Stopped at {step.name} ({step.phase});{running} {self.record.progress} are done,"
+            f"Stopped at {step.name} ({step.phase});{running} {self.record.progress},"
             f" left: {left or 'none'}."
         )

@@ -19,7 +19,7 @@ def ask_facts(cluster: Cluster) -> Facts:
     not_known = []
     moving: tuple[PartitionId, ...] = ()
     try:
-        moving = tuple(one.id for one in list_reassignments(cluster))
+        moving = tuple(reassignment.id for reassignment in list_reassignments(cluster))
     except RefusedError as refused:
         not_known.append(f"What is being reassigned is not known: {refused.what}")
     snapshot = take_snapshot(cluster)

@@ -11,7 +11,7 @@ from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.pacing import Pace
-from kipctl.changes.execution.plan_result import LeadersMoved
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.reassign import Progress
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.guard_interface import ChangeGuard, GuardSession
@@ -40,7 +40,7 @@ class _PartUi(ChangeUi):
 
     def moved(
         self,
-        done: LeadersMoved,
+        done: PlanResult,
         before: Snapshot,
         after: Snapshot,
         plan: Plan,
@@ -63,10 +63,10 @@ class _PartGuard(GuardSession):
 
 
 class _LeadersOff(PlannedChange):
-    """Nobody has confirmed a plan: it may be another at the second look."""
+    """Nobody is asked, so that there is nothing to look at again."""
 
     def look_again(self, run: ChangeRun, seen: Proposal) -> Proposal:
-        return replace(self.propose(run.context), batch=run.context.pace.batch)
+        return replace(seen, batch=run.context.pace.batch)
 
 
 class _LeadersBack(Undo):
@@ -74,7 +74,7 @@ class _LeadersBack(Undo):
     there to be undone then."""
 
     def look_again(self, run: ChangeRun, seen: UndoProposal) -> UndoProposal:
-        return self.propose(run.context)
+        return seen  # nobody was asked meanwhile
 
     def end_without(self, context: ChangeContext, seen: UndoProposal) -> None:
         self._end(seen)
@@ -83,8 +83,8 @@ class _LeadersBack(Undo):
         self._end(again)
 
     def _end(self, seen: UndoProposal) -> None:
-        held = [SkippedPartition(one.id, BUSY) for one in seen.under_way]
-        held += (one for one in seen.left if one.is_for_later)
+        held = [SkippedPartition(reassignment.id, BUSY) for reassignment in seen.under_way]
+        held += (skipped for skipped in seen.left if skipped.is_for_later)
         if held:
             raise PartlyDoneError(f"Leaders are not all back: {held[0]}.")
         if (entry := self.entry.reload()).state is not EntryState.UNDONE:

@@ -48,7 +48,7 @@ class ClusterWatch:
     def is_up(self, broker: int) -> bool:
         """Whether the cluster lists it and it answers."""
         try:
-            listed = [one.node_id for one in self.cluster.metadata(()).brokers]
+            listed = [broker.node_id for broker in self.cluster.metadata(()).brokers]
         except (UnreachableError, TimedOutError):
             self.was_away |= self._is_alone(broker) and self._answers(broker) is False
             return False
@@ -69,7 +69,7 @@ class ClusterWatch:
                 answer = self.cluster.broker(other).request(_EMPTY)
             except KipctlError:
                 continue
-            return [one.node_id for one in answer.brokers]
+            return [broker.node_id for broker in answer.brokers]
         return None
 
     def _is_alone(self, broker: int) -> bool:
@@ -125,7 +125,7 @@ class ClusterWatch:
 
     def _brokers(self) -> tuple[Broker, ...]:
         nodes = self.cluster.metadata(()).brokers
-        return tuple(Broker(one.node_id, one.host, one.port, one.rack) for one in nodes)
+        return tuple(Broker(node.node_id, node.host, node.port, node.rack) for node in nodes)
 
     def facts(self) -> Facts:
         """What a restart that is to begin now is judged by. Raises UnreachableError."""

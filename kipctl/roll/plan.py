@@ -9,11 +9,11 @@ it, and it moves once.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from kipctl.changes.wait_conditions import not_all_in_sync
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.counts import counted
+from kipctl.documents.changes import RestartRisk, RollPlanDocument
 from kipctl.errors import RefusedError, UsageError
 from kipctl.next_step import Command
 from kipctl.own_topic_names import is_own
@@ -130,10 +130,10 @@ class Risk(Node):
     def is_known_to_harm(self) -> bool:
         return self.no_quorum or bool(self.effects.keys() & _HARM.keys() - {Effect.UNKNOWN})
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> RestartRisk:
         """For JSON: counts, and some of the partitions."""
         of = {effect: self.effects.get(effect, ()) for effect in Effect}
-        shown = {effect: ids for effect, ids in of.items() if effect is not Effect.UNKNOWN}
+        such_as = {effect: list(map(str, ids[:_EXAMPLES])) for effect, ids in of.items()}
         return {
             "broker": self.broker,
             "host": self.host,
@@ -142,11 +142,19 @@ class Risk(Node):
             "role": self.role,
             "replicas": self.replicas,
             "leaders": self.leaders,
-            **{str(effect): len(ids) for effect, ids in of.items()},
+            "no_other_replica": len(of[Effect.LOST]),
+            "below_min_insync_replicas": len(of[Effect.BELOW]),
+            "at_min_insync_replicas": len(of[Effect.AT_MINIMUM]),
+            "less_than_spare": len(of[Effect.LESS_THAN_SPARE]),
+            "one_replica_left": len(of[Effect.SINGLE]),
+            "min_insync_replicas_not_known": len(of[Effect.UNKNOWN]),
             "no_quorum": self.no_quorum,
             "such_as": {
-                effect.name.lower(): list(map(str, ids[:_EXAMPLES]))
-                for effect, ids in shown.items()
+                "lost": such_as[Effect.LOST],
+                "below": such_as[Effect.BELOW],
+                "at_minimum": such_as[Effect.AT_MINIMUM],
+                "less_than_spare": such_as[Effect.LESS_THAN_SPARE],
+                "single": such_as[Effect.SINGLE],
             },
         }
 
@@ -171,7 +179,7 @@ class RollPlan:
         named = (("brokers", brokers), ("controllers", controllers))
         return " and ".join(f"{kind} {ids}" for kind, ids in named if ids)
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> RollPlanDocument:
         """For JSON."""
         return {
             "order": [step.as_document() for step in self.steps],
@@ -286,9 +294,9 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
             what = "stops the controllers"
         elif one.effects.keys().isdisjoint((Effect.LOST, Effect.BELOW)):
             what = "leaves less to spare than was asked for"
-        kind = "nodes" if any(step.is_controller_only for step in plan.steps) else "brokers"
+        kind = "node" if any(step.is_controller_only for step in plan.steps) else "broker"
         raise RefusedError(
-            f"Restarting {len(harmful)} of {len(plan.steps)} {kind} {what}:"
+            f"Restarting {counted(len(harmful), kind, of=len(plan.steps))} {what}:"
             f" {one.name}: {describe_risk(one)}.",
             "See all: " + Command("roll --dry-run") + ". Add replicas, or insist with --force.",
         )
@@ -327,11 +335,13 @@ def _effects(
     broker: int, held: Iterable[Partition], min_insync: Mapping[str, int | None], spare: int
 ) -> dict[Effect, list[PartitionId]]:
     found: dict[Effect, list[PartitionId]] = {}
-    for one in held:
-        if not is_own(one.id.topic):
-            left = len(frozenset(one.isr) - {broker})
-            for effect in _effects_on(left, len(one.isr), min_insync.get(one.id.topic), spare):
-                found.setdefault(effect, []).append(one.id)
+    for partition in held:
+        if not is_own(partition.id.topic):
+            left = len(frozenset(partition.isr) - {broker})
+            for effect in _effects_on(
+                left, len(partition.isr), min_insync.get(partition.id.topic), spare
+            ):
+                found.setdefault(effect, []).append(partition.id)
     return found
 
 
@@ -379,7 +389,7 @@ def _refusals(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
 def _unknown(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
     if facts.voters is None:
         yield "Which brokers are controllers is not known: their order is by rack alone."
-    topics = sorted({one.topic for step in steps for one in step.effects.get(Effect.UNKNOWN, ())})
+    topics = sorted({id.topic for step in steps for id in step.effects.get(Effect.UNKNOWN, ())})
     if topics:
         yield (
             f"min.insync.replicas of {counted(len(topics), 'topic')}, such as {topics[0]}, is not"

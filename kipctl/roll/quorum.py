@@ -66,7 +66,7 @@ class Quorum:
 
     def voter(self, controller: int) -> Voter | None:
         """None when it is none of the voters."""
-        return next((one for one in self.voters if one.id == controller), None)
+        return next((voter for voter in self.voters if voter.id == controller), None)
 
 
 def quorum_of(answer: DescribeQuorumResponse) -> Quorum:

@@ -25,6 +25,7 @@ from kipctl.changes.journal.entry import (
     explain_write_errors,
 )
 from kipctl.changes.journal.journal import Damaged, Journal
+from kipctl.counts import counted
 from kipctl.errors import UsageError
 from kipctl.process import Process
 from kipctl.redaction import program_alone
@@ -163,12 +164,14 @@ class RollRecord(Recorded):
     @property
     def node_kind(self) -> str:
         """What its steps are, in a word."""
-        return "nodes" if any(step.is_controller_only for step in self.steps) else "brokers"
+        return "node" if any(step.is_controller_only for step in self.steps) else "broker"
 
     @property
     def progress(self) -> str:
-        """`2 of 3 brokers`: how many are done."""
-        return f"{len(self.steps) - len(self.left)} of {len(self.steps)} {self.node_kind}"
+        """`2 of 3 brokers are restarted`."""
+        whole = len(self.steps)
+        done = counted(whole - len(self.left), self.node_kind, "are", of=whole)
+        return f"{done} restarted"
 
     @property
     def may_be_resumed(self) -> bool:
@@ -231,7 +234,7 @@ def begin_roll(
 ) -> RollRecord:
     """Write a new one down. Raises UsageError when that cannot be done."""
     path = journal.new_file(_SUFFIX)
-    steps = tuple(Step(one.broker, one.host, one.port, one.rack, one.role) for one in nodes)
+    steps = tuple(Step(node.broker, node.host, node.port, node.rack, node.role) for node in nodes)
     roll_id = path.name.removesuffix(_SUFFIX)
     return RollRecord(path, roll_id, journal.cluster_id, origin, how, steps).written(NOT_BEGUN)
 

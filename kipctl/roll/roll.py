@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from kipctl.changes.entries import look_at_partitions
 from kipctl.changes.guard_interface import NO_GUARD, GivenUpError
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.log_sizes import NOT_ASKED
@@ -121,9 +122,10 @@ def undo(context: RollContext, record: RollRecord) -> None:
             f"The leaders that roll {record.id} moved are back, and a restart has no way back.",
             give_up,
         )
-    seen = [Undo(entry).propose(context) for entry in reversed(moved)]
-    moves = {move.id: move for one in seen for move in one.plan.moves}
-    partitions = {one for proposal in seen for one in proposal.partitions}
+    look = look_at_partitions(context, *moved)
+    seen = [Undo(entry).proposed(context, look) for entry in reversed(moved)]
+    moves = {move.id: move for undo_proposal in seen for move in undo_proposal.plan.moves}
+    partitions = {partition for proposal in seen for partition in proposal.partitions}
     sentence = f"Leaders back to before the roll of {record.id}. A restart has no way back."
     if context.dry_run:
         plan, closing = Plan(tuple(moves.values())), (sentence, "Nothing was changed.")
@@ -179,7 +181,7 @@ def _carry_out(context: RollContext, record: RollRecord) -> None:
     rolling = None
     try:
         with ExitStack() as meanwhile:
-            title = f"Restarting {len(record.left)} {record.node_kind}"
+            title = f"Restarting {counted(len(record.left), record.node_kind)}"
             progress = meanwhile.enter_context(ui.progress(title))
             guarding, new_waits = monitor_of(context.cluster, how.guard, progress), None
             if by_canary := guarding.guard.measured_by_canary:

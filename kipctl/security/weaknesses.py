@@ -66,7 +66,7 @@ def _others_read(path: Path) -> bool:
     """Whether everybody may, also through the folders that it is in."""
     try:
         path = path.expanduser().resolve()
-        is_reached = all(one.stat().st_mode & stat.S_IXOTH for one in path.parents)
+        is_reached = all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
         return is_reached and bool(path.stat().st_mode & stat.S_IROTH)
     except OSError:  # what cannot be read is said by who reads it
         return False

@@ -1,24 +1,23 @@
 """What the tap reads in Produce, Fetch and Metadata, and what clients get to see of the answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from kipctl.client_behaviour.episode import Hint, HintFault
+from kipctl.client_behaviour.facts import Event
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.fetch_frames import read_fetch
 from kipctl.protocol.leader_hints import NO_HINT, leader_named
 from kipctl.protocol.metadata import MetadataResponseBroker
-from kipctl.protocol.metadata_frames import MetadataFrame
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce import NodeEndpoint
 from kipctl.protocol.produce_frames import read_success
 from kipctl.tap.batches import Batch
-from kipctl.tap.clients import Client, Leader, MetadataAnswer
+from kipctl.tap.clients import Client, Leader
 from kipctl.tap.episodes import About, Way
 from kipctl.tap.fetches import NamedPartition, Session, refusal_of
 from kipctl.tap.leaders import PartitionId
@@ -29,16 +28,14 @@ from kipctl.tap.rewrite import (
     read_request,
     translated,
     with_body,
-    with_brokers_translated,
     without_hints,
 )
-from kipctl.trace.codes import MetadataCause
 
 PRODUCE, FETCH, METADATA = (int(key) for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA))
 SHARE = SHARE_FETCH, SHARE_ACKNOWLEDGE = int(ApiKey.SHARE_FETCH), int(ApiKey.SHARE_ACKNOWLEDGE)
 _NO_CAUSE = -1
-_PARTITIONS_AT_ONCE = 300
-"""Read in about a millisecond, in which no other client is served."""
+_EPOCH_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
+_SEQUENCE_ERRORS = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 Followed = tuple[str | bytes, dict[tuple[str | bytes, int], Batch]]
 """A request's topic (the first, if it has several), and its batches."""
 
@@ -118,6 +115,7 @@ class Route:
         client.leader_error = True
         client.counts.leader_errors += 1
         known, shown = client.leader_shown(partition), None
+        is_metadata_older = client.metadata_is_older(partition)
         if refusal.hint_leader >= 0:
             if refusal.is_draft:
                 client.counts.draft_hints += 1
@@ -142,8 +140,20 @@ class Route:
                 shown = Hint(*hint, fault)
             refusal = refusal._replace(fault=fault, is_news=hint != known)
             client.hinted(partition, hint)
+            if fault is None:
+                client.cut.hinted(now_us, self.broker, hint.broker)
         seen_us = now_us + observer.delays.get(flight.api_key, 0)
-        client.episodes.refused(about, self.way, flight.sent_us, seen_us, shown, known, has_paused)
+        client.episodes.refused(
+            about,
+            self.way,
+            flight.sent_us,
+            seen_us,
+            shown,
+            known,
+            has_paused,
+            is_fenced=refusal.error == ErrorCode.FENCED_LEADER_EPOCH,
+            is_metadata_older=is_metadata_older,
+        )
         if observer.stale:
             observer.stale.refused(partition, self.broker, now_us)
         return refusal
@@ -170,6 +180,13 @@ class Api(ABC):
     @abstractmethod
     def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
         """What the client is to get for the answer."""
+
+    def _note(
+        self, flight: Flight, event: Event, topic: str | bytes, partition: int, now_us: int
+    ) -> None:
+        """A partition was answered what matters where it comes again and again."""
+        about = PartitionId(self._observer.leaders.topic(topic), partition)
+        flight.client.sightings.once_more(event, now_us, about, self._route.broker)
 
     @abstractmethod
     def lost(self, flight: Flight, now_us: int) -> None:
@@ -234,6 +251,8 @@ class ProduceApi(Api):
                     self._accepted(flight, batch, now_us)
                 continue
             client.counts.produce_errors[refusal.error] += 1
+            if refusal.error in _SEQUENCE_ERRORS:
+                self._note(flight, Event.SEQUENCE_REFUSED, one.topic, one.partition, now_us)
             if refusal.error in LEADER_ERRORS:
                 about = self._route.about(PRODUCE, one.topic, one.partition)
                 about = _about(batch) if batch else about
@@ -281,6 +300,8 @@ class FetchApi(Api):
         body = read_request(FETCH, flight.version, frame)
         named = self._session.apply(body, flight.version)
         route, episodes = self._route, flight.client.episodes
+        if self._session.is_churned():
+            flight.client.sightings.note(Event.SESSION_LOST, flight.sent_us, broker=route.broker)
         again = self._observer.fetches.sent(
             flight.client, named, route.broker, flight.sent_us, route.connected_us
         )
@@ -294,21 +315,30 @@ class FetchApi(Api):
         body = read_fetch(flight.version, memoryview(frame)[4:])
         route, episodes = self._route, flight.client.episodes
         again, asked = flight.subject
+        self._session.answered(body)
         route.named(body.node_endpoints)
         refusals: dict[NamedPartition, Refusal] = {}
         if episodes.open and not body.error_code:
-            in_error = {route.about(FETCH, *one[:2]) for one in body.partitions if one.error_code}
-            answered_now = (route.about(FETCH, *one[:2]) for one in body.partitions)
+            in_error = {
+                route.about(FETCH, *partition[:2])
+                for partition in body.partitions
+                if partition.error_code
+            }
+            answered_now = (route.about(FETCH, *partition[:2]) for partition in body.partitions)
             for about in dict.fromkeys((*asked, *answered_now)):
                 if about not in in_error:
                     episodes.accepted(about, route.way, flight.sent_us, now_us)
-        for one in body.partitions:
-            if one.error_code:
-                refusal = refusal_of(one, body, flight.version)
-                if one.error_code in LEADER_ERRORS:
-                    about = route.about(FETCH, one.topic, one.partition)
+        for partition in body.partitions:
+            if partition.error_code:
+                refusal = refusal_of(partition, body, flight.version)
+                if partition.error_code in _EPOCH_ERRORS:
+                    self._note(
+                        flight, Event.EPOCH_REFUSED, partition.topic, partition.partition, now_us
+                    )
+                if partition.error_code in LEADER_ERRORS:
+                    about = route.about(FETCH, partition.topic, partition.partition)
                     refusal = route.leader_error(flight, about, refusal, now_us)
-                refusals[one.topic, one.partition] = refusal
+                refusals[partition.topic, partition.partition] = refusal
         self._observer.fetches.answered(
             flight.client,
             self._session,
@@ -319,7 +349,9 @@ class FetchApi(Api):
             now_us,
             again,
         )
-        drop = self._observer.spec.drop_hints and any(one.leader for one in body.partitions)
+        drop = self._observer.spec.drop_hints and any(
+            partition.leader for partition in body.partitions
+        )
         if not (drop or body.node_endpoints or body.unknown_tags):
             return frame
         whole = read_answer(FETCH, flight.version, frame)
@@ -343,9 +375,9 @@ class ShareApi(Api):
         if flight.client.episodes.open:
             body = read_request(flight.api_key, flight.version, frame)
             flight.subject = [
-                self._route.about(flight.api_key, topic.topic_id.bytes, one.partition_index)
+                self._route.about(flight.api_key, topic.topic_id.bytes, partition.partition_index)
                 for topic in body.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             ]
             for about in flight.subject:
                 flight.client.episodes.sent(about, self._route.way, flight.sent_us)
@@ -357,10 +389,10 @@ class ShareApi(Api):
         route.named(body.node_endpoints)
         is_over = set() if body.error_code else set(flight.subject)
         for topic in body.responses:
-            for one in topic.partitions:
+            for partition in topic.partitions:
                 # A broker that does not lead takes no acknowledgement, either.
-                error = one.error_code or getattr(one, "acknowledge_error_code", 0)
-                about = route.about(flight.api_key, topic.topic_id.bytes, one.partition_index)
+                error = partition.error_code or getattr(partition, "acknowledge_error_code", 0)
+                about = route.about(flight.api_key, topic.topic_id.bytes, partition.partition_index)
                 is_over.discard(about)
                 if not error:
                     client.episodes.accepted(about, route.way, flight.sent_us, now_us)
@@ -368,7 +400,7 @@ class ShareApi(Api):
                 client.counts.fetch_errors[error] += 1
                 if error in LEADER_ERRORS:
                     # Without endpoint it may be the default, which is node 0 in epoch 0.
-                    hint = leader_named(*_leader(one), body.node_endpoints)
+                    hint = leader_named(*_leader(partition), body.node_endpoints)
                     refusal = Refusal.hinting(error, -1, hint if hint.endpoint else NO_HINT)
                     route.leader_error(flight, about, refusal, now_us)
         for about in is_over:
@@ -386,65 +418,3 @@ class ShareApi(Api):
 
 def _leader(partition: Any) -> tuple[int, int]:
     return partition.current_leader.leader_id, partition.current_leader.leader_epoch
-
-
-class MetadataApi(Api):
-    """What clients ask for and why, and the leaders that they are shown."""
-
-    def request(self, flight: Flight, frame: bytes) -> None:
-        """See `Api`."""
-        body = read_request(METADATA, flight.version, frame)
-        client, leaders = flight.client, self._route.observer.leaders
-        asked: list[str] | None = None
-        if body.topics is not None and (body.topics or flight.version > 0):
-            asked = [leaders.topic(topic.name or topic.topic_id.bytes) for topic in body.topics]
-        # As long as it looks for a leader that is what it asks for.
-        leader_error = client.leader_error or bool(client.episodes.open)
-        cause = client.metadata.cause(
-            asked, client.topics, leader_error, client.had_error, flight.sent_us
-        )
-        client.leader_error = client.had_error = False
-        client.counts.metadata[cause.name.lower()] += 1
-        flight.cause, flight.topics = cause, -1 if asked is None else len(asked)
-        flight.subject = asked
-
-    def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
-        """See `Api`."""
-        observer, client = self._observer, flight.client
-        answer = MetadataFrame(frame[4:], flight.version)
-        topics = dict(observer.shown.read(answer))
-        answer.end()
-        self._route.named(answer.brokers, is_metadata=True)
-        observer.cluster_id = answer.cluster_id or observer.cluster_id
-        if observer.stale:
-            body = observer.stale.with_stale_leaders(
-                read_answer(METADATA, flight.version, frame), now_us
-            )
-            frame = with_body(METADATA, flight.version, frame, body)
-            answer = MetadataFrame(frame[4:], flight.version)
-            topics = dict(observer.shown.read(answer))
-        client.had_error |= any(topic.error_code for topic in topics.values())
-        seen_us = now_us + observer.delays.get(METADATA, 0)
-        shown = {name: topic.shown for name, topic in topics.items() if name}
-        nodes = frozenset(broker.node_id for broker in answer.brokers)
-        is_same = client.shown(nodes, shown, seen_us)
-        client.counts.same_again += is_same and flight.cause == MetadataCause.UNEXPLAINED
-        if flight.topics < 0:
-            flight.topics = answer.topics
-        if client.waiting:
-            client.answers.append(MetadataAnswer(flight.sent_us, seen_us, shown))
-        return with_brokers_translated(answer, self._route.translate)
-
-    def look_through(self, flight: Flight, frame: bytes) -> Iterator[None]:
-        """Read an answer piece by piece, before `answer` does, which then knows most of it."""
-        read = 0
-        with suppress(MalformedFrame):  # `answer` says what is wrong
-            answer = MetadataFrame(frame[4:], flight.version)
-            for _, topic in self._observer.shown.read(answer):
-                read += 1 + len(topic.shown.leaders)
-                if read >= _PARTITIONS_AT_ONCE:
-                    read = 0
-                    yield
-
-    def lost(self, flight: Flight, now_us: int) -> None:
-        """See `Api`."""

@@ -7,9 +7,14 @@ from typing import NamedTuple
 
 from kipctl.client_behaviour.behaviour import Seen
 from kipctl.client_behaviour.episode import HintFault
+from kipctl.client_behaviour.facts import Event
+from kipctl.client_behaviour.replica_reads import ReplicaReads
+from kipctl.client_behaviour.software import Software
+from kipctl.tap.cut_connections import CutConnections
 from kipctl.tap.episodes import Episodes
 from kipctl.tap.leaders import UNKNOWN, PartitionId
 from kipctl.tap.metadata_causes import MetadataRequests, drop_oldest
+from kipctl.tap.sightings import FindingSeen
 from kipctl.tap.times import Times
 from kipctl.trace.codes import Decision
 
@@ -112,6 +117,10 @@ class Client:
         """That Metadata has shown it."""
         self.newer: dict[PartitionId, Leader] = {}
         """What it was shown by hints, or by Metadata before the last one, of newer epochs."""
+        self.asked_before: list[str] | None = []
+        """The topics of its last Metadata request that was answered; None: all."""
+        self.cut = CutConnections()
+        self.replica_reads = ReplicaReads()
         self.leader_error = False
         """It got one since its last Metadata request."""
         self.had_error = False
@@ -122,11 +131,18 @@ class Client:
         self.answers: deque[MetadataAnswer] = deque(maxlen=_REMEMBERED_ANSWERS)
         """Metadata answers while something was waiting."""
         self.episodes = episodes
+        self.sightings = episodes.sightings
         self.took = Times()
         """From the creation of its batches to their answers; from their first request where they
         were not read."""
         self._disconnected_us = 0
         """Since when it has had no connection; 0 while it has."""
+
+    def metadata_is_older(self, partition: PartitionId) -> bool:
+        """Whether the last Metadata showed an epoch before one that it was shown otherwise."""
+        topic = self.topics.get(partition.topic)
+        shown = topic.leaders.get(partition.partition, _NOBODY) if topic else _NOBODY
+        return 0 <= shown.epoch < self.leader_shown(partition).epoch
 
     def leader_shown(self, partition: PartitionId) -> Leader:
         """The leader of the newest epoch that it was shown, by Metadata or by hints."""
@@ -182,7 +198,7 @@ class Client:
         if old is None:
             return
         if old.topic_id != now.topic_id:
-            for partition in [one for one in self.newer if one.topic == topic]:
+            for partition in [id for id in self.newer if id.topic == topic]:
                 del self.newer[partition]
             return
         for number, known in old.leaders.items():
@@ -199,16 +215,25 @@ class Client:
             dropped_hints=counts.dropped_hints,
         )
 
+    def findings(self, drops_hints: bool, now_us: int) -> tuple[FindingSeen, ...]:
+        """What it, or what brokers send it, is found to do wrong; the worst first."""
+        software = Software(self.identity.software_name, self.identity.software_version)
+        doubts = self.seen(drops_hints).doubts
+        return self.sightings.findings(self.episodes.still(now_us), software, doubts)
+
     def tick(self, now_us: int) -> None:
         """Drop what it knew some minutes after its last connection: it begins anew then."""
         if self.took.new:
             self.took.count()
+        if self.cut.were_cut(now_us, self.open_connections > 0):
+            self.sightings.note(Event.OTHERS_CUT, now_us)
         if self.open_connections:
             self._disconnected_us = 0
-        elif not self._disconnected_us:
-            self._disconnected_us = now_us
+        else:
+            self._disconnected_us = self._disconnected_us or now_us
+            self.episodes.disconnected_us = now_us
         gone_us = now_us - (self._disconnected_us or now_us)
-        if self.episodes.open or self.episodes.carried:
+        if self.episodes.open or self.episodes.carried or self.episodes.over:
             self.episodes.tick(now_us, gone_us > _GONE_US)
         if gone_us > _FORGOTTEN_US and self.metadata.have_begun:
             self.metadata, self.nodes = MetadataRequests(), frozenset()

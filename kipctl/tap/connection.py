@@ -206,8 +206,9 @@ class Connection:
         else:
             self._go_on()
 
-    def end(self, why: str) -> None:
-        """Close both ends; what was written before still goes out in good order."""
+    def end(self, why: str, is_clients: bool = False) -> None:
+        """Close both ends; what was written before still goes out in good order. `is_clients`: the
+        client has closed its end."""
         if self.is_over:
             return
         self.is_over = True
@@ -218,7 +219,7 @@ class Connection:
                 task.cancel()
         try:
             if self.exchange:
-                self.exchange.lost(now_us())
+                self.exchange.lost(now_us(), is_clients)
         finally:
             for end in (self.client, self.broker):
                 end.close(at_once=bool(why))
@@ -314,7 +315,7 @@ class ClientEnd(End):
         self._connection.requests(data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._connection.end("")
+        self._connection.end("", is_clients=True)
 
 
 class BrokerEnd(End):

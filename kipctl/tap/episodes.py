@@ -8,16 +8,20 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
+from kipctl.client_behaviour.behaviour import Seen, Waits
+from kipctl.client_behaviour.doubt import Doubt
 from kipctl.client_behaviour.episode import (
     PAUSE_US,
+    REFRESH_US,
     WENT_TO_HINTED,
     Episode,
     Hint,
     HintFault,
     Outcome,
 )
+from kipctl.client_behaviour.facts import End, EpisodeFact, Fact
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
+from kipctl.tap.sightings import Sightings
 from kipctl.tap.watch import Watch
 
 _REMEMBERED = 250
@@ -68,6 +72,23 @@ class _Open:
     one_by_one: int = 0
     again: Episode | None = None
     """Of refusals by that broker: it is not ready yet, or its leadership has moved on."""
+    told: set[str] = field(default_factory=set)
+    """Findings of which it was said to be a sign."""
+
+    @property
+    def seen_us(self) -> int:
+        """When the client was last seen to do something about it, or was refused."""
+        return max(self.last_sent_us, self.episode.last_us)
+
+
+class _Over(NamedTuple):
+    """An episode that is over, until it is known whether the client asks for Metadata."""
+
+    about: About
+    one: _Open
+    end: End
+    until_us: int
+    doubts: tuple[Doubt, ...]
 
 
 @dataclass(slots=True)
@@ -76,6 +97,8 @@ class _Carried:
 
     way: Way
     until_us: int
+    found: int
+    """The broker that took it."""
     left: set[int] = field(default_factory=set)
 
 
@@ -85,6 +108,7 @@ class Episodes:
 
     leaders: Leaders
     watch: Watch
+    sightings: Sightings
     open: dict[About, _Open] = field(default_factory=dict)
     look_until_us: int = 0
     """Its requests are read until then, also where nothing is recorded: while one is open, and
@@ -95,6 +119,8 @@ class Episodes:
     """Episodes without an end: the client went away, or did nothing more for the partition."""
     shared: int = 0
     """Signs that several processes call themselves so."""
+    disconnected_us: int = 0
+    """When the client was last without any connection: another process may go by its name since."""
     _outcomes: Counter[Outcome] = field(default_factory=Counter)
     _loops: int = 0
     _faults: Counter[HintFault] = field(default_factory=Counter)
@@ -106,6 +132,11 @@ class Episodes:
     _without_epochs: dict[PartitionId, tuple[int, int]] = field(default_factory=dict)
     """Where leaders of no known epoch were found last, and how often elsewhere than before."""
     carried: dict[About, _Carried] = field(default_factory=dict)
+    over: deque[_Over] = field(default_factory=deque)
+    _producers: dict[PartitionId, int] = field(default_factory=dict)
+    """The idempotent producer that sent to a partition last."""
+    _asked_us: int = -REFRESH_US
+    """When the client asked for Metadata last."""
 
     def refused(
         self,
@@ -116,9 +147,13 @@ class Episodes:
         hint: Hint | None,
         known: tuple[int, int],
         has_paused: bool | None = False,
+        *,
+        is_fenced: bool = False,
+        is_metadata_older: bool = False,
     ) -> None:
         """A refusal of what was sent then; `known` are the leader and epoch that the client was
-        shown before, `has_paused` is that of `Episode.refused`; None if it is not seen."""
+        shown before, `has_paused` is that of `Episode.refused`; None if it is not seen.
+        `is_metadata_older`: the last Metadata shows the partition in an epoch before that."""
         self.look_until_us = now_us + _ABANDONED_US
         partition = about.partition
         generation = self.leaders.generation(partition.topic)
@@ -129,8 +164,15 @@ class Episodes:
         if epoch > before and self.leaders.leader(partition) not in (UNKNOWN, way.broker):
             self._met(partition, generation, epoch, None)
         if one is None:
+            episode = Episode.begin(*way, now_us, hint)
+            episode.is_fenced = is_fenced
+            if self._asked_us >= now_us - REFRESH_US // 2:
+                episode.is_refreshed = True
+            if is_metadata_older and (carried := self.carried.get(about)):
+                was_there = carried.until_us - _LOOKED_AT_US < sent_us - PAUSE_US
+                episode.is_undone = was_there and carried.found == known[0] != way.broker
             self.open[about] = _Open(
-                Episode.begin(*way, now_us, hint),
+                episode,
                 way.broker,
                 known[1] if known[1] >= 0 else self.leaders.epoch_of(partition, way.broker),
                 generation,
@@ -146,6 +188,7 @@ class Episodes:
         # What was under way before the first refusal is answered late by a busy broker.
         has_paused = has_paused or sent_us < one.episode.first_us
         one.episode.refused(*way, now_us, hint, has_paused)
+        one.episode.is_fenced |= is_fenced
         if one.reached == way.broker:
             if one.again is None:
                 one.again = Episode.begin(*way, now_us, hint)
@@ -154,6 +197,8 @@ class Episodes:
 
     def sent(self, about: About, way: Way, now_us: int) -> None:
         """An attempt goes out."""
+        if about.producer >= 0:
+            self._producers[about.partition] = about.producer
         one = self.open.get(about)
         if one is None:
             self._watch_connections(about, way, now_us)
@@ -162,7 +207,7 @@ class Episodes:
             return
         leads = way.broker in (self.leaders.leader(about.partition), one.named_last)
         if leads and one.again is not None and way.broker != one.reached:
-            self._leader_reached(about, one, one.reached)
+            self._leader_reached(about, one, one.reached, now_us)
             one = self.open[about] = _Open(
                 one.again,
                 one.reached,
@@ -192,14 +237,15 @@ class Episodes:
             self.sent(about, way, sent_us)
             one = self.open[about]
         one.episode.answered(sent_us)
-        self._leader_reached(about, one, way.broker)
-        self.carried[about] = _Carried(way, now_us + _LOOKED_AT_US)
+        self._leader_reached(about, one, way.broker, now_us)
+        self.carried[about] = _Carried(way, now_us + _LOOKED_AT_US, way.broker)
         self._end(about, now_us)
 
     def _end(self, about: About, now_us: int) -> None:
         del self.open[about]
         if not self.open:
             self.look_until_us = now_us + _LOOKED_AT_US
+            self._producers.clear()
 
     def metadata(self, about: About, leader: int, epoch: int, at_us: int) -> None:
         """Metadata names that leader to the client, at that time."""
@@ -209,21 +255,74 @@ class Episodes:
             one.named_last = leader
         one.episode.metadata_answered()
 
+    def asked_metadata(self, now_us: int) -> None:
+        """The client asks for Metadata."""
+        self._asked_us = now_us
+        for one in (*self.open.values(), *(over.one for over in self.over)):
+            one.episode.is_refreshed = True
+
     def tick(self, now_us: int, is_gone: bool) -> None:
         """Close what the client has given up; all of it once it is gone."""
         for about, one in list(self.open.items()):
-            if is_gone or max(one.last_sent_us, one.episode.last_us) < now_us - _ABANDONED_US:
-                self._closed(one)
+            if is_gone or one.seen_us < now_us - _ABANDONED_US:
+                stayed = not is_gone and self._has_stayed(about, one)
+                self._closed(about, one, End.GIVEN_UP if stayed else End.OPEN, one.seen_us)
                 self.given_up += 1
                 self._end(about, now_us)
         for about in [about for about, one in self.carried.items() if one.until_us < now_us]:
             del self.carried[about]
+        self.settle(now_us - REFRESH_US)
+        for about, one in self.open.items():
+            fact = self._open_fact(about, one, now_us)
+            one.told |= self._tell(fact, about, one, now_us)
+
+    def _has_stayed(self, about: About, one: _Open) -> bool:
+        """The process that was refused is there, and goes by the same producer id."""
+        last = self._producers.get(about.partition, about.producer)
+        is_same = about.producer in (last, UNKNOWN)
+        return is_same and self.disconnected_us < one.seen_us
+
+    def settle(self, until_us: int) -> None:
+        """Note what was over by then: what the client was to do by now, it did not do."""
+        while self.over and self.over[0].until_us <= until_us:
+            over = self.over.popleft()
+            episode = over.one.episode
+            episode.is_refreshed = bool(episode.is_refreshed)
+            self._note(over)
+
+    def _note(self, over: _Over) -> None:
+        about, one, end, until_us, doubts = over
+        fact = EpisodeFact.of(about.api, one.episode, end, until_us, doubts)
+        self.sightings.facts[fact] += 1
+        self._tell(fact, about, one, until_us)
+
+    def _tell(self, fact: Fact, about: About, one: _Open, now_us: int) -> set[str]:
+        broker = one.episode.broker
+        return self.sightings.tell(fact, now_us, about.partition, broker, one.told)
+
+    def _open_fact(self, about: About, one: _Open, now_us: int) -> EpisodeFact:
+        fact = EpisodeFact.of(about.api, one.episode, End.OPEN, one.seen_us)
+        if fact.is_refreshed is None and now_us - one.episode.first_us >= REFRESH_US:
+            return fact._replace(is_refreshed=False)
+        return fact
+
+    def still(self, now_us: int) -> Counter[Fact]:
+        """Facts of what is not over, or was so just now."""
+        return Counter(
+            [
+                *(self._open_fact(about, one, now_us) for about, one in self.open.items()),
+                *(
+                    EpisodeFact.of(of.about.api, of.one.episode, of.end, of.until_us, of.doubts)
+                    for of in self.over
+                ),
+            ]
+        )
 
     def seen(self, **counts: int) -> Seen:
         """What is to be judged; `counts` are fields of `Seen`."""
         open_ones = [one.episode for one in self.open.values()]
-        outcomes = self._outcomes + Counter(one.outcome for one in open_ones)
-        faults = self._faults + Counter(fault for one in open_ones for fault in one.faults)
+        outcomes = self._outcomes + Counter(episode.outcome for episode in open_ones)
+        faults = self._faults + Counter(fault for episode in open_ones for fault in episode.faults)
         reactions = sorted([*self._reactions, *_reactions(open_ones)])
         waits = sorted(wait for wait in self._waits.values() if wait is not None)
         over = self._outcomes.total()
@@ -234,16 +333,16 @@ class Episodes:
         return Seen(
             **counts,
             outcomes=outcomes,
-            loops=self._loops + sum(one.is_loop for one in open_ones),
+            loops=self._loops + sum(episode.is_loop for episode in open_ones),
             faults=faults,
             reaction_p50_us=reactions[(len(reactions) - 1) // 2] if reactions else None,
             waits=_summed_up(waits),
             doubts=tuple(doubts),
         )
 
-    def _leader_reached(self, about: About, one: _Open, broker: int) -> None:
+    def _leader_reached(self, about: About, one: _Open, broker: int, now_us: int) -> None:
         """It got to the leader that it was looking for."""
-        self._closed(one)
+        self._closed(about, one, End.SUCCESS, now_us)
         partition = about.partition
         is_same = self.leaders.generation(partition.topic) == one.generation
         epoch = self.leaders.epoch_of(partition, broker) if is_same else UNKNOWN
@@ -281,13 +380,15 @@ class Episodes:
         if len(self._waits) > _REMEMBERED:
             del self._waits[next(iter(self._waits))]
 
-    def _closed(self, one: _Open) -> None:
+    def _closed(self, about: About, one: _Open, end: End, now_us: int) -> None:
         episode = one.episode
         self._outcomes[episode.outcome] += 1
         self._loops += episode.is_loop
         self._faults.update(episode.faults)
         self._reactions.extend(_reactions([episode]))
-        self._disturbed.update(self.watch.doubts(episode.reaction_us or 0))
+        doubts = self.watch.doubts(episode.reaction_us or 0)
+        self._disturbed.update(doubts)
+        self.over.append(_Over(about, one, end, now_us, tuple(doubts)))
 
     def _watch_connections(self, about: About, way: Way, now_us: int) -> None:
         """A client has a connection to each broker, or makes another one: back and forth between

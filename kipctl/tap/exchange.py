@@ -20,12 +20,12 @@ from kipctl.tap.apis import (
     Api,
     FetchApi,
     Flight,
-    MetadataApi,
     ProduceApi,
     Route,
     ShareApi,
 )
 from kipctl.tap.clients import Client, Identity
+from kipctl.tap.metadata_api import MetadataApi
 from kipctl.tap.observer import Observer
 from kipctl.tap.produce_requests import read_acks
 from kipctl.tap.rewrite import (
@@ -260,12 +260,15 @@ class Exchange:
             return frame
         return with_body(_API_VERSIONS, flight.version, frame, changed)
 
-    def lost(self, now_us: int) -> None:
-        """The connection is gone: what was in flight is not answered any more."""
+    def lost(self, now_us: int, is_clients: bool = False) -> None:
+        """The connection is gone, closed by the client or not: what was in flight is not answered
+        any more."""
         client = self._client
         if client is None:
             return
         client.open_connections -= 1
+        if is_clients:
+            client.cut.closed(now_us, self._route.broker)
         if self._flights and not self._observer.is_ending:
             client.counts.lost += 1
             client.had_error = True

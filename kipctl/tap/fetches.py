@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kipctl.client_behaviour.facts import SESSION_REQUESTS
+from kipctl.client_behaviour.replica_reads import Answer
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.fetch import FetchRequest
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched
@@ -39,10 +41,17 @@ class Session:
 
     offsets: dict[NamedPartition, int] = field(default_factory=dict)
     rack: str = ""
+    may_go_on: bool = False
+    """The broker keeps it, and has not said otherwise."""
+    requests: int = 0
+    begun_anew: int = 0
+    """Of the last requests, those that could have gone on with it."""
 
     def apply(self, request: FetchRequest, version: int) -> list[NamedPartition]:
         """Take a request; returns the partitions that it names."""
         by_id = version >= 13
+        self.requests += 1
+        self.begun_anew += self.may_go_on and request.session_epoch in _NO_SESSION_YET
         if request.session_epoch in _NO_SESSION_YET:
             self.offsets.clear()
         self.rack = request.rack_id
@@ -58,6 +67,18 @@ class Session:
             for number in forgotten.partitions:
                 self.offsets.pop((name, number), None)
         return named
+
+    def answered(self, answer: FetchAnswer) -> None:
+        """A request was answered."""
+        self.may_go_on = not answer.error_code and answer.session_id != 0
+
+    def is_churned(self) -> bool:
+        """Whether most of the last SESSION_REQUESTS began it anew; counts from there on."""
+        if self.requests < SESSION_REQUESTS:
+            return False
+        is_churned = 2 * self.begun_anew > self.requests
+        self.requests = self.begun_anew = 0
+        return is_churned
 
 
 @dataclass(slots=True)
@@ -134,7 +155,7 @@ class Fetches:
         for fetched in answer.partitions:
             partition = PartitionId(self._leaders.topic(fetched.topic), fetched.partition)
             offset = session.offsets.get((fetched.topic, fetched.partition), _NOTHING)
-            self._write(client, session, partition, broker, fetched, offset, now_us)
+            self._write(client, session, partition, broker, fetched, offset, sent_us, now_us)
             if not fetched.error_code:
                 continue
             client.counts.fetch_errors[fetched.error_code] += 1
@@ -244,9 +265,18 @@ class Fetches:
         broker: int,
         fetched: Fetched,
         offset: int,
+        sent_us: int,
         now_us: int,
     ) -> None:
         counted = counted_of(fetched, offset)
+        if fetched.preferred_read_replica >= 0 or client.replica_reads:
+            next_offset = counted.next_offset if counted else offset
+            read = Answer(
+                *(broker, sent_us, now_us, fetched.preferred_read_replica, fetched.error_code),
+                *(offset, next_offset),
+            )
+            for event in client.replica_reads.answered(partition, read):
+                client.sightings.note(event, now_us, partition, broker)
         rack = self._addresses.racks.get(broker)
         case = handling = _NOTHING
         is_short = 0 <= fetched.high_watermark < offset and not len(fetched.records)

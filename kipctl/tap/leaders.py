@@ -49,9 +49,11 @@ class Leaders:
         if any(topic.topic_id):
             self._topics[topic.topic_id] = topic.name
             self._take_id(topic.name, topic.topic_id)
-        for one in topic.partitions:
+        for partition in topic.partitions:
             self.learn(
-                PartitionId(topic.name, one.partition_index), one.leader_id, one.leader_epoch
+                PartitionId(topic.name, partition.partition_index),
+                partition.leader_id,
+                partition.leader_epoch,
             )
 
     def _take_id(self, name: str, topic_id: bytes) -> None:
@@ -60,7 +62,7 @@ class Leaders:
         generations = self._generations.setdefault(name, {})
         generation = generations.setdefault(topic_id, len(generations))
         if generation != self._generation.get(name, 0):
-            for partition in [one for one in self._known if one.topic == name]:
+            for partition in [id for id in self._known if id.topic == name]:
                 self.leading[self._known.pop(partition).leader] -= 1
         self._generation[name] = generation
 

@@ -90,6 +90,10 @@ class MetadataRequests:
         self._note(wanted, now_us)
         return cause
 
+    def is_new(self, topic: str) -> bool:
+        """It has not asked for that topic yet."""
+        return topic not in self._topics and not self._all_us
+
     def _by_itself(self, wanted: frozenset[str] | None, shown: int, now_us: int) -> MetadataCause:
         asked_us = max(self._asked_us(topic) for topic in wanted) if wanted else self._all_us
         age_us = now_us - asked_us

@@ -12,6 +12,7 @@ from kipctl.tap.fetches import Fetches
 from kipctl.tap.leaders import Leaders
 from kipctl.tap.recorder import BackgroundWriter, Recorder
 from kipctl.tap.shown_metadata import ShownMetadata
+from kipctl.tap.sightings import Sightings, Signs
 from kipctl.tap.spec import TapSpec
 from kipctl.tap.stale_metadata import StaleLeaders
 from kipctl.tap.watch import Watch
@@ -45,6 +46,7 @@ class Observer:
     is_ending: bool = False
     """The tap itself closes all connections."""
     watch: Watch = field(default_factory=Watch)
+    signs: Signs = field(default_factory=Signs)
     shown: ShownMetadata = field(init=False)
     _of_host: dict[tuple[str, str], Client] = field(default_factory=dict)
     """The client that came last, by client id and host."""
@@ -81,7 +83,8 @@ class Observer:
                 identity = _OTHERS
             known = self.clients.get(identity)
             if known is None:
-                episodes = Episodes(self.leaders, self.watch)
+                sightings = Sightings(self.signs, identity.client_id)
+                episodes = Episodes(self.leaders, self.watch, sightings)
                 known = Client(identity, self._number(identity), episodes)
                 self.clients[identity] = known
         if identity is not _OTHERS:

@@ -19,6 +19,7 @@ from kipctl.client_behaviour.behaviour import Seen
 from kipctl.protocol.address import host_port
 from kipctl.tap.clients import Client, Counts, Identity
 from kipctl.tap.proxy import Tap
+from kipctl.tap.sightings import FindingSeen, Sign
 from kipctl.tap.spec import TapSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.folder_lock import in_use
@@ -50,6 +51,10 @@ class ClientSeen:
     """Partitions that it was refused and did not try again, or not with success."""
     took_us: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Of its batches: how many, p50, p99 and the longest."""
+    findings: tuple[FindingSeen, ...] = ()
+    """The worst first."""
+    knows_topic: bool = True
+    """Whether Metadata has shown it the topic that the tap is about (`TapSpec.topic`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,9 @@ class TapOutcome:
     """The share of the machine's CPU time that was used, 0 to 1; None if it is not known."""
     most_busy: float = 0.0
     """The largest share in the 5 s before a client was done with a refusal."""
+    signs: tuple[Sign, ...] = ()
+    """Of findings, the last 1,000 of `signs_seen`."""
+    signs_seen: int = 0
     late_us: int = 0
     """How much later than it should have the tap went on (p99)."""
 
@@ -147,6 +155,8 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcom
             busy=watch.busy,
             most_busy=watch.most_busy,
             late_us=watch.late.summary[2],
+            signs=tuple(tap.observer.signs.last),
+            signs_seen=tap.observer.signs.total,
         )
 
     async def show() -> None:
@@ -201,6 +211,8 @@ def _seen(clients: Iterable[Client], spec: TapSpec) -> tuple[ClientSeen, ...]:
             client.episodes.moves,
             client.episodes.given_up,
             client.took.summary,
+            client.findings(spec.drop_hints, now_us()),
+            not spec.topic or spec.topic in client.topics,
         )
         for client in clients
         if client.counts.connections

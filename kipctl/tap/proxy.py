@@ -233,7 +233,9 @@ class Tap:
         chance = random.Random()
         while True:
             await asyncio.sleep(chance.expovariate(self.spec.resets_per_s))
-            able = [one for one in self.connections if one.exchange is not None]
+            able = [
+                connection for connection in self.connections if connection.exchange is not None
+            ]
             if able:
                 one = chance.choice(able)
                 client = one.exchange.client if one.exchange else None

@@ -49,7 +49,8 @@ class ShownMetadata:
         if name and not topic.error_code:
             self.leaders.apply_metadata(topic)
         leaders = {
-            one.partition_index: Leader(one.leader_id, one.leader_epoch) for one in topic.partitions
+            partition.partition_index: Leader(partition.leader_id, partition.leader_epoch)
+            for partition in topic.partitions
         }
         shown = Shown(topic.topic_id, leaders)
         if not topic.error_code:

@@ -95,6 +95,8 @@ class TapSpec:
     resets_per_s: float = 0.0
     tls: TlsFiles = TlsFiles()
     lends: Lend = Lend.NOBODY
+    topic: str = ""
+    """Whose leaders are moved meanwhile, if it is known (`ClientSeen.knows_topic`)."""
 
     @property
     def identity(self) -> str:

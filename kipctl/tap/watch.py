@@ -3,7 +3,7 @@
 from collections import deque
 from typing import NamedTuple
 
-from kipctl.client_behaviour.behaviour import Doubt
+from kipctl.client_behaviour.doubt import Doubt
 from kipctl.client_behaviour.episode import AT_ONCE_US
 from kipctl.machine import MAX_BUSY, CpuTimes, busy_share, cpu_times
 from kipctl.tap.times import Times
@@ -48,7 +48,7 @@ class Watch:
         if self._looks:
             busy = busy_share(self._looks[0].cpu, self._looks[-1].cpu) or 0.0
             self.most_busy = max(busy, self.most_busy)
-            late_us = max(one.late_us for one in self._looks)
+            late_us = max(look.late_us for look in self._looks)
             if busy > MAX_BUSY and _BUSY_FACTOR * late_us >= reaction_us:
                 found.append(Doubt.BUSY)
             if late_us >= max(AT_ONCE_US, reaction_us) / 2:

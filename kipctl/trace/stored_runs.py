@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -221,6 +221,45 @@ def _how_it_ended(description: Mapping[str, Any]) -> str:
     return f"interrupted: {reported}" if reported else ""
 
 
+def recorded_as(name: str, variables: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders of the whole runs that were recorded by that name, or in that folder.
+
+    Raises UsageError when there is none.
+    """
+    if "/" in name:
+        folders = tuple(sorted(Path(name).glob("*")))
+    else:
+        folders = folders_named(f"{name}-*", variables)
+    whole = tuple(folder for folder in folders if not read_stored_run(folder).flaw)
+    if not whole:
+        raise UsageError(
+            f"No whole run is recorded as {name!r}.",
+            "Record a curve: " + Command("experiment redirect --gain-curve", record=name),
+        )
+    return whole
+
+
+def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[str], Path | None]:
+    """Where the run of a name is recorded: in the store as NAME-name, or in that folder.
+
+    Raises UsageError for a name or a folder that cannot be.
+    """
+    if record is not None and "/" in record:
+        if Path(record).exists() and not Path(record).is_dir():
+            raise UsageError(f"--record {record} is no folder.", "Name a folder, or a new one.")
+    elif record is not None:
+        folder_of(f"{record}-", variables)
+
+    def folder(name: str) -> Path | None:
+        if record is None:
+            return None
+        if "/" in record:
+            return Path(record) / name
+        return folder_of(f"{record}-{name}", variables)
+
+    return folder
+
+
 def removable(text: str, variables: Mapping[str, str] = os.environ) -> StoredRun:
     """The run that is meant to be removed, also one that is not whole.
 
@@ -325,7 +364,7 @@ def _matching(pattern: str, folder: Path) -> tuple[Path, ...]:
     """
     if not folder.is_dir():
         return ()
-    patterns = [one.replace("[^", "[!") for one in _without_alternatives(pattern)]
+    patterns = [alternative.replace("[^", "[!") for alternative in _without_alternatives(pattern)]
     return tuple(
         sorted(
             path

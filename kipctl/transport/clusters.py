@@ -51,12 +51,15 @@ def clusters_file(variables: Mapping[str, str]) -> Path:
 def named_clusters(file: Path) -> dict[str, NamedCluster]:
     """The clusters in a file, by name; none if there is no file. Raises UsageError."""
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        return _entries(file, file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, *_NO_TOML) as wrong:
         raise UsageError(f"{file} cannot be read: {wrong}.") from None
-    return {name: _entry(file, name, table) for name, table in tables.items()}
+
+
+def _entries(file: Path, text: str) -> dict[str, NamedCluster]:
+    return {name: _entry(file, name, table) for name, table in tomllib.loads(text).items()}
 
 
 def _entry(file: Path, name: str, table: Any) -> NamedCluster:
@@ -95,6 +98,39 @@ def add_cluster(file: Path, cluster: NamedCluster) -> None:
             replace_whole(file.resolve(), text.encode())
     except (OSError, *_NO_TOML) as wrong:
         raise UsageError(f"{file} cannot be written: {wrong}.") from None
+
+
+def remove_cluster(file: Path, name: str) -> None:
+    """Take an entry out of the file, from its header to its last key; all else stays as it is.
+
+    Raises UsageError where the entry is written otherwise than below a header of its own, and for
+    what cannot be written.
+    """
+    try:
+        with _alone_with(file):
+            others = named_clusters(file)
+            others.pop(name, None)
+            kept = _without(name, file.read_text(encoding="utf-8"))
+            if _entries(file, kept) != others:
+                raise UsageError(f"{file} has {name!r} not below a header alone.", "Edit it there.")
+            replace_whole(file.resolve(), kept.encode())
+    except (OSError, *_NO_TOML) as wrong:
+        raise UsageError(f"{file} cannot be written: {wrong}.") from None
+
+
+def _without(name: str, text: str) -> str:
+    """The file's text without an entry's lines; comments after its last key are of the next."""
+    kept, comments, is_of_it = "", "", False
+    for line in text.splitlines(keepends=True):
+        if line.startswith("["):
+            is_of_it = name in tomllib.loads(line)
+        if not is_of_it:
+            kept, comments = kept + comments + line, ""
+        elif line.lstrip().startswith("#") or (comments and line.isspace()):
+            comments += line
+        elif not line.isspace():
+            comments = ""
+    return kept + comments
 
 
 @contextmanager

@@ -120,7 +120,9 @@ class SystemSockets:
             done = [connection for connection, future in self._computing if future.done()]
             self._computing = [one for one in self._computing if not one[1].done()]
             # A connection that is closed by now has no descriptor.
-            events += [(one.fileno(), WRITE) for one in done if one.fileno() >= 0]
+            events += [
+                (connection.fileno(), WRITE) for connection in done if connection.fileno() >= 0
+            ]
         return events
 
     def close(self) -> None:

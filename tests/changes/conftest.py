@@ -1,21 +1,3 @@
-"""The same fixtures as for looks: see `cluster_fixtures`."""
+"""The fixtures of commands that look at a cluster and of those that change it."""
 
-from cluster_fixtures import (
-    a_busy_broker_is_not_silent,
-    clock,
-    cluster,
-    fake,
-    kipctl,
-    make_topic,
-    state,
-)
-
-__all__ = [
-    "a_busy_broker_is_not_silent",
-    "clock",
-    "cluster",
-    "fake",
-    "kipctl",
-    "make_topic",
-    "state",
-]
+from cluster_fixtures import *  # noqa: F403

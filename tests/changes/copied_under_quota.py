@@ -5,53 +5,89 @@ quota, as in Kafka's ReplicationQuotaManager. What is copied goes through a cach
 bears so many bytes a second: once the cache is full, clients wait for the disk.
 """
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from kipctl.changes.adapt_throttle import LOOK_S, WINDOW_S
 from kipctl.changes.execution.adaptive_rate import QUOTA_WINDOW_S, AdaptiveRate
+from kipctl.guard.canary import RATE
 
 MB = 10**6
 TICK_S = 0.05
 FETCH = 2 * MB
+RECORDS_A_TICK = round(RATE * TICK_S)
 UNDISTURBED_MS = 8.0
-CROSSED_MS = 12.0
+HARMED_MS = 4.0
+"""Longer than undisturbed: that is more than 1.5 times."""
 LONGEST_S = 3600.0
+
+
+def pauses_ms(seed: int, seconds: float) -> np.ndarray:
+    """How long each record waits for a pause of a broker, of which there are seven in ten seconds:
+    most of 10 to 25 ms, some of 100."""
+    rng = np.random.default_rng(seed)
+    waits = np.zeros(round(seconds * RATE))
+    ends = np.cumsum(rng.exponential(1 / 0.7, round(seconds)))
+    for at_s, long_ms in zip(ends, rng.lognormal(np.log(15), 0.8, len(ends)), strict=True):
+        first = round(at_s * RATE)
+        own = waits[first : first + int(long_ms / 1000 * RATE) + 1]
+        own[:] = np.maximum(own, long_ms - 1000 / RATE * np.arange(len(own)))
+    return waits
 
 
 @dataclass
 class MeanRate:
-    """What is compared with the quota."""
+    """What is compared with the quota: bytes by the time since the oldest of 12 samples began, as
+    in Kafka's SampledStat. An idle sample begins anew after eleven seconds, so that after an idle
+    time the oldest is up to so old, and eleven times the quota passes at once."""
 
-    samples: deque[tuple[float, float]] = field(default_factory=deque)
-    total: float = 0.0
+    samples: list[list[float]] = field(
+        default_factory=lambda: [[-float(age), -float(age), 0.0] for age in range(12)]
+    )
+    """Of each: when it began, when it was last recorded in, bytes."""
+    current: int = 0
 
     def record(self, now_s: float, size: float) -> None:
-        self.samples.append((now_s, size))
-        self.total += size
+        if now_s - self.samples[self.current][0] >= 1.0:
+            self.current = (self.current + 1) % len(self.samples)
+            self.samples[self.current] = [now_s, now_s, 0.0]
+        sample = self.samples[self.current]
+        sample[1], sample[2] = now_s, sample[2] + size
 
     def at(self, now_s: float) -> float:
-        while self.samples and now_s - self.samples[0][0] >= QUOTA_WINDOW_S:
-            self.total -= self.samples.popleft()[1]
-        return self.total / max(1.0, now_s - self.samples[0][0]) if self.samples else 0.0
+        for sample in self.samples:
+            if now_s - sample[1] >= QUOTA_WINDOW_S:
+                sample[:] = now_s, now_s, 0.0
+        elapsed = now_s - min(began for began, _, _ in self.samples)
+        return sum(size for _, _, size in self.samples) / max(1.0, elapsed)
 
 
 @dataclass
 class Copying:
     """`left` bytes over a line of `line` bytes a second, beside clients of a disk that bears so
-    many at a time, with `cache` bytes before it."""
+    many at a time, with `cache` bytes before it; `pauses` have nothing to do with copying.
+
+    The guard is crossed where the `share` of the latest latencies is above 1.5 times that of the
+    first eight seconds of pauses.
+    """
 
     left: float
     line: float
     bears: Callable[[float], float]
     cache: float = 50.0 * MB
+    pauses: np.ndarray | None = None
+    share: float = 0.95
     mean: MeanRate = field(default_factory=MeanRate)
     backlog: float = 0.0
+    waits_ms: list[float] = field(default_factory=list)
+    """For the disk, of the records of each tick."""
     latencies_ms: list[float] = field(default_factory=list)
-    """Of a client's record in each tick."""
+
+    def __post_init__(self) -> None:
+        before = np.zeros(1) if self.pauses is None else self.pauses[: 8 * RATE]
+        self.limit_ms = 1.5 * (UNDISTURBED_MS + self._quantile(before))
 
     def tick(self, now_s: float, quota: float) -> None:
         passes = min(self.left, self.line * TICK_S)
@@ -62,14 +98,20 @@ class Copying:
             self.backlog += size
             self.mean.record(now_s, size)
         bears = self.bears(now_s)
-        waits_s = max(0.0, self.backlog - self.cache) / bears
+        waits_ms = max(0.0, self.backlog - self.cache) / bears * 1000
         self.backlog = max(0.0, self.backlog - bears * TICK_S)
-        self.latencies_ms.append(UNDISTURBED_MS + waits_s * 1000)
+        self.waits_ms.append(waits_ms)
+        known = len(self.latencies_ms)
+        here = np.zeros(RECORDS_A_TICK) if self.pauses is None else self.pauses[known:]
+        self.latencies_ms += (UNDISTURBED_MS + waits_ms + here[:RECORDS_A_TICK]).tolist()
 
     @property
     def is_good(self) -> bool:
-        recent = self.latencies_ms[-int(WINDOW_S / TICK_S) :]
-        return float(np.quantile(recent, 0.99, method="higher")) <= CROSSED_MS
+        recent = self.latencies_ms[-round(WINDOW_S * RATE) :]
+        return self._quantile(recent) <= self.limit_ms
+
+    def _quantile(self, latencies: Sequence[float] | np.ndarray) -> float:
+        return float(np.quantile(latencies, self.share, method="higher"))
 
 
 @dataclass(frozen=True)
@@ -96,6 +138,6 @@ def copy_all(copying: Copying, rule: AdaptiveRate, quota_of: QuotaOf) -> Copied:
             looked_s = now_s
             rule = rule.after(is_good=copying.is_good, now_s=now_s)
             quota = quota_of(rule, now_s)
-    waits = np.array(copying.latencies_ms) - UNDISTURBED_MS
-    harmed = float(np.mean(waits > CROSSED_MS - UNDISTURBED_MS))
+    waits = np.array(copying.waits_ms)
+    harmed = float(np.mean(waits > HARMED_MS))
     return Copied(now_s, harmed, float(waits.mean()) / 1000)

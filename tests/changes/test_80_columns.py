@@ -1,6 +1,8 @@
-"""What commands say fits a terminal of 80 columns: lines end at words, and commands stay whole."""
+"""What commands say fits 80 columns: lines end at words, commands stay whole, and can be typed."""
 
+import csv
 import io
+import re
 from itertools import count
 
 import pytest
@@ -39,8 +41,30 @@ LINES = {
     "reassign --drain": 2,
     "reassign --rotate --plan f": 2,
     "clusters test": 0,
+    "clusters list": 0,
+    "conform explain 951-1": 0,
+    "conform list": 0,
+    "elect preferred --all --dry-run": 0,
+    "explain": 0,
+    "inspect replica-selection": 4,
+    "lab status": 0,
+    "perf produce --topic t": 4,
+    "request-log on": 2,
+    "request-log status": 4,
+    "roll --manual --dry-run": 0,
+    "runs list": 0,
+    "spark status": 0,
+    "tap --rotate nothing": 2,
+    "throttle show": 0,
+    "undo --dry-run": 4,
 }
 """Command lines, with the status that each ends with."""
+STANDS_FOR = re.compile(r"kipctl [^.,]* [A-Z]{2,}\b.*")
+"""A command that cannot be typed as it stands."""
+NOT_KNOWN = {
+    "kipctl reassign --plan FILE",  # of one's own
+    "kipctl clusters add NAME --bootstrap-server HOST:PORT",
+}
 
 
 class Terminal(io.StringIO):
@@ -65,6 +89,7 @@ def test_every_line_ends_at_a_word_of_the_80_columns(
         # A command that is longer than the line is copied as it is.
         assert [one for one in too_long if not one.strip().startswith("kipctl ")] == [], line
         assert servers not in shown, line
+        assert {*STANDS_FOR.findall(shown)} <= NOT_KNOWN, line
         assert shown, line
 
 
@@ -79,3 +104,7 @@ def test_a_list_of_changes_says_when_each_was_made(
     screen = Terminal()
     fake.kipctl("changes list", stdout=screen)
     assert screen.getvalue().count(" min ago") >= 8
+    rows = csv.DictReader(fake.kipctl("changes list -o csv").out.splitlines())
+    listed = fake.kipctl("changes list -o json").document["entries"]
+    assert [row["Made"] for row in rows] == [one["made_at"] for one in listed]
+    assert all(one["age"].endswith(" min ago") for one in listed)

@@ -58,6 +58,19 @@ def test_internal_goes_with_all(cluster: ElectingCluster) -> None:
     assert "--internal goes with --all" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("orders:7", "There is no partition orders-7"),
+        ("nowhere:0", "There is no topic of partition nowhere-0"),
+    ],
+)
+def test_partitions_that_do_not_exist_are_wrong_usage(
+    cluster: ElectingCluster, named: str, said: str
+) -> None:
+    assert said in cluster.kipctl(f"elect preferred --partition {named}", status=2).err
+
+
 @pytest.mark.parametrize("options", ["--yes", "--dry-run", ""])
 def test_without_a_partition_that_has_no_leader_nothing_is_done(
     cluster: ElectingCluster, options: str
@@ -107,7 +120,7 @@ def test_while_the_last_in_sync_may_come_back_it_takes_force(
     assert "Start it: no unclean election is needed then." in ran.err
     assert cluster.elected == []
     ran = cluster.kipctl("elect unclean --topic orders --dry-run")
-    assert "It is refused without --force while brokers that were in sync last may come" in ran.out
+    assert "It is refused without --force while brokers that may have been in sync" in ran.out
     cluster.kipctl(f"elect unclean --topic orders --force {answer}", typed="2\n")
     assert cluster.elected == [[LOST, OTHER]]
 

@@ -43,13 +43,3 @@ def test_partitions_can_be_named_one_by_one_or_in_kafkas_file(
     file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 2}]}))
     kipctl("elect preferred --json-file", str(file), "--yes")
     assert leaders_of(cluster, topic) == [1, 2, 2]
-
-
-def test_partitions_that_do_not_exist_are_wrong_usage(
-    kipctl: Kipctl, make_topic: MakeTopic
-) -> None:
-    topic = make_topic("unknown", [[1, 2]])
-    ran = kipctl("elect preferred --partition", f"{topic}:7", status=2)
-    assert "There is no partition unknown-7" in ran.err
-    ran = kipctl("elect preferred --partition nowhere:0", status=2)
-    assert "There is no topic of partition nowhere-0" in ran.err

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from electing_broker import ElectingCluster, partition
@@ -9,6 +10,7 @@ from electing_broker import ElectingCluster, partition
 from kipctl.changes.elections import batches as election_batches
 from kipctl.changes.elections.batches import ElectionOutcome, elect_preferred, elect_unclean
 from kipctl.changes.elections.request import ElectionResult, Outcome
+from kipctl.cluster.metadata_convergence import LeaderWatch
 from kipctl.cluster.snapshot import NO_LEADER, Broker, PartitionId
 from kipctl.errors import (
     KipctlError,
@@ -32,7 +34,6 @@ def hold(
     *,
     timeout_s: float = 30.0,
     batch: int = election_batches.BATCH,
-    between_s: float = 0.0,
     expected: Mapping[PartitionId, int] | None = None,
 ) -> ElectionOutcome:
     """Elect the preferred leaders of all that is there."""
@@ -40,9 +41,7 @@ def hold(
         before = cluster.snapshot()
         if expected is None:
             expected = {one.id: one.preferred_leader for one in before.partitions}
-        return elect_preferred(
-            reached, expected, before, timeout_s=timeout_s, batch=batch, between_s=between_s
-        )
+        return elect_preferred(reached, expected, before, timeout_s=timeout_s, batch=batch)
 
 
 def outcomes(held: ElectionOutcome) -> list[Outcome]:
@@ -123,12 +122,12 @@ def test_partitions_that_fail_are_not_waited_for() -> None:
         (
             [0, ErrorCode.POLICY_VIOLATION],
             PartlyDoneError,
-            "2 of 5 partitions have had their election; 3 have not. The cluster refused",
+            "2 of 5 partitions have had an election; 3 have not. The cluster refused",
         ),
         (
             [0, ErrorCode.REQUEST_TIMED_OUT],
             TimedOutError,
-            "2 of 5 partitions have had their election, of 2 it is not known; 1 have not.",
+            "2 of 5 partitions have had an election, of 2 it is not known; 1 has not.",
         ),
     ],
 )
@@ -143,19 +142,32 @@ def test_what_stops_a_batch_stops_the_rest_and_says_how_far_it_came(
     assert len(cluster.elected) == len(codes) - 1
 
 
-def test_ctrl_c_between_batches_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = led_by_another()
+@pytest.mark.parametrize(
+    ("where", "interrupted", "how_far"),
+    [
+        (
+            election_batches,
+            "elect",
+            "2 of 5 partitions have had an election, of 2 it is not known; 1 has not.",
+        ),
+        (LeaderWatch, "news", "2 of 5 partitions have had an election; 3 have not."),
+    ],
+    ids=["while a batch is asked for", "while its brokers are awaited"],
+)
+def test_ctrl_c_says_how_far_the_batches_came(
+    where: Any, interrupted: str, how_far: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, real = led_by_another(), getattr(where, interrupted)
 
-    def interrupted(seconds: float) -> None:
-        assert seconds == 10
-        raise KeyboardInterrupt
+    def stopped(*asked: Any) -> Any:
+        if cluster.elected:
+            raise KeyboardInterrupt
+        return real(*asked)
 
-    monkeypatch.setattr(election_batches.time, "sleep", interrupted)
-    with pytest.raises(KeyboardInterrupt) as stopped:
-        hold(cluster, batch=2, between_s=10)
-    assert "2 of 5 partitions have had their election; 3 have not." in (
-        "".join(stopped.value.__notes__)
-    )
+    monkeypatch.setattr(where, interrupted, stopped)
+    with pytest.raises(KeyboardInterrupt) as ended:
+        hold(cluster, batch=2)
+    assert how_far in "".join(ended.value.__notes__)
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_gone() -> None:

@@ -1,5 +1,6 @@
 """Elections until all are led by their preferred replica: which go when, and how it ends."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -196,6 +197,19 @@ def test_what_is_refused_at_first_is_tried_again(cluster: ElectingCluster) -> No
     assert cluster.elected == [[READY]] * 3
 
 
+@pytest.mark.parametrize("until", ["", "--until balanced --as-they-come"])
+def test_refused_after_leaders_have_moved_it_can_be_gone_on_with(
+    cluster: ElectingCluster, until: str
+) -> None:
+    cluster.codes = [0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    ran = cluster.kipctl(f"elect preferred --all {until} --batch 1 --between 0s --yes", status=5)
+    assert re.search(r"[12] of [34] partitions (is|are) led by the preferred replica\.", ran.err)
+    assert "new order" not in ran.err
+    assert "kipctl changes resume" in ran.err
+    (entry,) = cluster.kept.entries()
+    assert entry.is_open
+
+
 @pytest.mark.parametrize(
     ("count", "batch", "sizes"), [(5, 2, [2, 2, 1]), (45, 1000, [10, 20, 15]), (12, 11, [10, 2])]
 )
@@ -204,6 +218,13 @@ def test_it_goes_in_batches(count: int, batch: int, sizes: list[int]) -> None:
     cluster = ElectingCluster.of(*partitions)
     cluster.kipctl(f"elect preferred --all --until balanced --batch {batch} --yes")
     assert [len(elected) for elected in cluster.elected] == sizes
+
+
+def test_where_nothing_was_elected_in_time_nothing_is_left_open(cluster: ElectingCluster) -> None:
+    ran = cluster.kipctl("elect preferred --broker 1 --until balanced --timeout 60 --yes", status=6)
+    assert "After 60 s 2 of 2 partitions are not led by their preferred replica" in ran.err
+    assert "Nothing was changed." in ran.err
+    assert list(cluster.kept.unfinished()) == []
 
 
 def test_what_is_left_when_the_time_is_over_is_said(cluster: ElectingCluster) -> None:

@@ -98,8 +98,7 @@ def test_what_the_cluster_refuses_as_a_whole_has_changed_nothing(fake: Reassigni
 def test_a_pause_stops_it_between_two_batches(fake: Reassigning, clock: PassingClock) -> None:
     clock.meanwhile = [(lambda: len(fake.elected) == 1, lambda: fake.kipctl("changes pause"))]
     ran = fake.kipctl(ELECT, "--batch 2 --between 5s", status=5)
-    assert "Paused." in ran.err
-    assert "2 of 4 partitions have had their election" in ran.err
+    assert "Paused: 1 of 2 batches is done." in ran.err
     assert "Go on: kipctl changes resume" in ran.err
     fake.kipctl("changes resume --yes")
     assert set(fake.leaders().values()) == {1}
@@ -124,3 +123,66 @@ def test_an_unclean_election_is_not_gone_on_with(fake: Reassigning) -> None:
     assert "are lost" in ran.err
     assert "Nothing is left to resume" in fake.kipctl("changes resume").err
     assert fake.elected == []
+
+
+def test_what_waits_for_a_broker_is_said_before_the_question(fake: Reassigning) -> None:
+    """Such as at night, while a broker is down: an election does nothing for it."""
+    fake.brokers = (2, 3, 4)
+    ran = fake.kipctl("elect preferred --topic t --dry-run")
+    assert (
+        "4 of 4 partitions cannot be elected now: broker 1 is down. --until balanced waits"
+        " for that." in ran.err
+    )
+
+
+def test_an_election_that_elects_nobody_is_refused_not_done(fake: Reassigning) -> None:
+    fake.unelected = {*T[:4]}
+    fake.kipctl(ELECT, status=4)
+    assert fake.states() == ["refused"]
+
+
+def cut_off(fake: Reassigning, words: str) -> None:
+    """An election that ended before it had elected all."""
+    fake.stumbles[ElectLeadersRequest] = [0, *[HANG_UP] * 50]
+    fake.kipctl(words, "--yes --timeout 20", status=(3, 6))
+    fake.stumbles.clear()
+
+
+def test_one_that_elects_nobody_does_not_end_what_was_cut_off(
+    fake: Reassigning, clock: PassingClock
+) -> None:
+    cut_off(fake, "elect preferred --partition t:0 --partition t:1 --batch 1 --until balanced")
+    fake.unelected = {*T[:4]}
+    fake.kipctl(ELECT, status=4)
+    assert fake.states() == ["refused", "submitted"]
+    fake.unelected = set()
+    fake.kipctl("changes resume --yes")
+    assert {fake.leaders()[one] for one in T[:2]} == {1}
+    assert fake.states() == ["refused", "done"]
+
+
+def test_one_that_was_gone_on_with_and_elects_nobody_more_was_not_refused(
+    fake: Reassigning, clock: PassingClock
+) -> None:
+    cut_off(fake, "elect preferred --topic t --batch 2")
+    fake.unelected = {*T[:4]}
+    ran = fake.kipctl("changes resume --yes", status=4)
+    assert "No partition was done" in ran.err
+    assert fake.states() == ["done"]
+
+
+def test_where_every_partition_has_to_wait_nobody_is_asked(fake: Reassigning) -> None:
+    fake.brokers = (2, 3, 4)
+    ran = fake.kipctl("elect preferred --topic t", typed="y\n", status=4)
+    assert "[y/N]" not in ran.err
+    assert "No partition can be elected now." in ran.err
+    assert "Choose the same with --until balanced" in ran.err
+    assert (fake.elected, fake.entries()) == ([], [])
+
+
+def test_one_that_has_to_wait_altogether_stays_open(fake: Reassigning, clock: PassingClock) -> None:
+    cut_off(fake, "elect preferred --topic t --batch 2")
+    fake.brokers = (2, 3, 4)
+    ran = fake.kipctl("changes resume --yes", status=4)
+    assert f"Go on when they can: kipctl changes resume {fake.entries()[0].id}" in ran.err
+    assert fake.states() == ["submitted"]

@@ -3,6 +3,7 @@
 What the guard looks at is a partition of a topic that the change has nothing to do with.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,10 @@ from reassigning import Held, Reassigning, Replicas, running
 
 from kipctl.changes.plans.plan import Move, Plan
 from kipctl.changes.plans.planners.rotate_leaders import rotate
-from kipctl.cli.active_guard import guarded
-from kipctl.cli.environment import Environment
 from kipctl.cli.guard import GuardOptions, read_guard
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.guard.canary_moves import add_canary_moves
+from kipctl.guard.session import guarded
 from kipctl.load.plan import OWN_TOPIC
 from kipctl.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
@@ -110,6 +110,19 @@ def guard_of(ran: Ran) -> dict[str, Any]:
     return seen
 
 
+def test_copies_between_disks_wait_for_it_and_are_not_begun_where_it_gives_up(
+    fake: Suffering,
+) -> None:
+    fake.log_dirs = ("/data", "/data2")
+    path = fake.state / "disks.json"
+    to = {"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": ["/data2", "any"]}
+    path.write_text(json.dumps({"version": 1, "partitions": [to]}))
+    fake.suffer_after(0)
+    ran = fake.kipctl("reassign --plan", str(path), "--yes", IMPATIENT, status=4)
+    assert "Nothing was changed." in ran.err
+    assert (fake.disks_asked, fake.states()) == ([], ["refused"])
+
+
 def test_it_is_looked_at_before_the_first_batch(fake: Suffering) -> None:
     fake.suffer_after(0)
     ran = fake.kipctl(ROTATE, IMPATIENT, status=4)
@@ -148,7 +161,7 @@ def test_no_leader_is_elected_while_it_is_crossed(fake: Suffering) -> None:
 def test_given_up_between_batches_it_is_gone_on_with_by_resume(fake: Suffering) -> None:
     fake.suffer_after(2)
     ran = fake.kipctl(ROTATE, IMPATIENT, status=5)
-    assert "Of 3 partitions 1 have their new replicas" in ran.err
+    assert "Of 3 partitions 1 has their new replicas" in ran.err
     named = fake.entries()[0].id
     assert ran.err.endswith(f"Go on: kipctl changes resume {named} or undo: kipctl undo {named}\n")
     assert fake.of_topic() == [((2, 1), 2), ((1, 2), 1), ((1, 2), 1)]
@@ -212,7 +225,7 @@ def test_given_up_while_a_batch_is_copied(fake: Suffering) -> None:
     fake.suffer_after(1)
     fake.moves_at_once = False
     ran = fake.kipctl(drain, status=5)
-    assert "2 their old ones and 1 are under way" in ran.err
+    assert "2 have their old ones and 1 is under way" in ran.err
     assert [held.target is not None for held in fake.partitions.values()].count(True) == 1
     assert any(fake.configs.values())
     fake.kipctl("undo --yes")
@@ -266,10 +279,10 @@ def test_elections_are_held_up_and_go_on(fake: Suffering, until: str) -> None:
 @pytest.mark.parametrize(
     ("suffers_after", "until", "status", "leaders", "said"),
     [
-        (0, "", 4, [2, 2, 2], "No leader was moved."),
-        (1, "", 5, [1, 2, 2], "1 of 3 partitions has had their election; 2 have not."),
-        (0, "--until balanced", 4, [2, 2, 2], "No leader was moved."),
-        (1, "--until balanced", 5, [1, 2, 2], "1 leader was moved."),
+        (0, "", 4, [2, 2, 2], "Nothing was changed."),
+        (1, "", 5, [1, 2, 2], "1 of 3 partitions is led by the preferred replica."),
+        (0, "--until balanced", 4, [2, 2, 2], "Nothing was changed."),
+        (1, "--until balanced", 5, [1, 2, 2], "1 of 3 partitions is led by the preferred replica."),
     ],
 )
 def test_elections_are_given_up(
@@ -291,6 +304,12 @@ def test_a_dry_run_shows_what_it_sees(fake: Suffering, command: str) -> None:
     assert fake.changing == 0
     shown = guard_of(ran)
     assert [(one["last"], one["crossed"]) for one in shown["conditions"]] == [(1.0, 1), (0.0, 0)]
+
+
+def test_a_dry_run_names_the_guard_of_which_it_has_measured_nothing(fake: Suffering) -> None:
+    ran = fake.kipctl(ROTATE, "--guard 'p99 > 50ms' --dry-run")
+    (shown,) = guard_of(ran)["conditions"]
+    assert (shown["guard"], shown["last"], shown["looks"]) == ("p99 > 50ms", None, 0)
 
 
 def test_what_is_copied_does_not_count_as_under_replicated(clock: PassingClock) -> None:
@@ -366,7 +385,7 @@ def test_the_canarys_leaders_move_along_and_are_no_part_of_the_plan(
     fake.partitions |= {PartitionId(OWN_TOPIC, n): Held((1, 2), 1) for n in range(4)}
     with Cluster(Access(fake.bootstrap_server), "test") as cluster:
         asked = read_guard(GuardOptions(["p99 > 1s"]), moves_along=True)
-        watched = guarded(Environment(), cluster, asked)
+        watched = guarded(cluster, asked, print)
         now = take_snapshot(cluster)
         assert watched.without_canary(now) == now
         assert watched.with_canary_moves(rotate(now), batch) == (rotate(now), batch)  # no canary

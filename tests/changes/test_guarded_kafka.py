@@ -16,16 +16,6 @@ pytestmark = pytest.mark.kafka
 IMPATIENT = "--guard-patience 1s --guard-quiet 1s --yes -o json"
 
 
-def test_what_is_crossed_from_the_first_begins_nothing(
-    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
-) -> None:
-    make_topic("held-up", [[1, 2], [2, 3]])
-    ran = kipctl("reassign --rotate --topic held-up --guard 'offline >= 0'", IMPATIENT, status=4)
-    assert "Nothing was changed." in ran.err
-    assert leaders_of(cluster, "held-up") == [1, 2]
-    assert ran.document["guard"]["given_up"] is True
-
-
 def test_waits_for_moved_leaders_are_noticed_and_the_change_is_undone(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
@@ -68,12 +58,3 @@ def test_what_a_canary_saw_before_the_change_is_compared_with_and_kept_for_resum
     assert "Undisturbed" not in again.err
     assert leaders_of(cluster, "compared") == [2, 3]
     await_no_own_topics(cluster)
-
-
-def test_elections_stop_where_it_is_crossed(
-    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
-) -> None:
-    make_topic("astray", [[1, 2], [2, 3]])
-    ran = kipctl("elect preferred --topic astray --dry-run -o json --guard 'under-min-isr > 0'")
-    seen = ran.document["guard"]["conditions"][0]
-    assert (seen["last"], seen["looks"], seen["crossed"]) == (0.0, 1, 0)

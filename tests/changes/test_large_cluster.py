@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from in_process import Terminal
 from many_brokers import MOST_RECORDS, ManyBrokers, many_brokers, uneven
 from passing_clock import PassingClock
 
@@ -78,3 +79,11 @@ def test_elections_go_in_batches_and_say_little(large: ManyBrokers) -> None:
     batches(list(map(len, large.elected)))
     assert sum(map(len, large.elected)) == len([n for n in range(PARTITIONS) if n % 3 == 0])
     assert len(ran.err.splitlines()) < MOST_LINES  # a pipe gets every row
+
+
+def test_a_terminal_gets_a_few_rows_and_a_pipe_every_one(large: ManyBrokers) -> None:
+    terminal = Terminal()
+    words = "reassign --balance leaders --dry-run"
+    assert large.kipctl(words, stdout=terminal).status == 0
+    assert len(terminal.getvalue().splitlines()) < MOST_LINES
+    assert len(large.kipctl(words).out.splitlines()) > MOST_LINES

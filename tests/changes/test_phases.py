@@ -200,7 +200,7 @@ class TestEntry:
     ) -> None:
         way = plan_rollback(entry(phase), snapshot(REPLICAS | {T[0]: now}), {})
         expected = [(T[0], now, REPLICAS[T[0]])] if back else []
-        assert [(move.id, move.before, move.after) for move in way.plan.moves] == expected
+        assert [(move.id, move.before, move.after) for move in way.moves] == expected
 
     def test_it_is_in_the_journal(self, fake: Reassigning) -> None:
         saved = fake.kept.save(REPLICAS, LAST, how=HOW, phases=(FIRST, SECOND)).begin_phase(1)
@@ -373,7 +373,7 @@ class TestOnACluster:
     ) -> None:
         fake.changes = [lambda: (fake.kept.folder / "pause").touch()]
         ran = fake.kipctl(f"reassign {plans} --yes", status=5)
-        assert "Paused: 1 of 2 phases are done." in ran.err
+        assert "Paused: 1 of 2 phases is done." in ran.err
         assert fake.replicas() == BETWEEN
         ran = fake.kipctl("changes resume --yes")
         assert (fake.replicas(), fake.states()) == (LAST, ["done"])

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
+from kipctl.process import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -62,45 +62,89 @@ def test_phases_end_where_the_last_one_says_and_come_back(
     assert seen_by_another(lab, topic) == [(1, 2), (2, 1)]
 
 
+class Moving:
+    """12 MB of a topic, and a kipctl that moves broker 1's replica to its other disk."""
+
+    def __init__(self, lab: Lab, topic: str, folder: Path, state: Path) -> None:
+        self.lab, self.topic, self.plan = lab, topic, folder / "plan.json"
+        self.folders = next(node for node in lab.nodes if node.id == 1).log_dirs
+        producer = Producer({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+        for _ in range(600):
+            producer.produce(topic, os.urandom(20_000))
+            producer.poll(0)
+        producer.flush()
+        (self.before,) = self.where()
+        self.after = next(one for one in self.folders if one != self.before)
+        entry = {"topic": topic, "partition": 0, "replicas": [1, 2, 3]}
+        entry["log_dirs"] = [str(self.after), "any", "any"]
+        self.plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+        server = {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server, "XDG_STATE_HOME": str(state)}
+        self.variables = os.environ | server
+
+    def where(self) -> list[Path]:
+        return [folder for folder in self.folders if (folder / f"{self.topic}-0").exists()]
+
+    @property
+    def is_copied(self) -> bool:
+        return any(self.after.glob(f"{self.topic}-0.*-future"))
+
+    @property
+    def is_throttled(self) -> bool:
+        described = ("--entity-type", "brokers", "--entity-name", "1", "--describe")
+        server = ("--bootstrap-server", self.lab.bootstrap_server)
+        return f"{RATE}=1000000" in kafka_configs(self.lab, *server, *described)
+
+    def begin(self) -> subprocess.Popen[str]:
+        words = [sys.executable, "-m", "kipctl", "reassign", "--plan", str(self.plan), "--yes"]
+        moving = subprocess.Popen(
+            [*words, "--throttle", "1MB/s"],
+            env=self.variables,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if not wait_until(lambda: self.is_copied, 120):
+            moving.kill()
+            pytest.fail(f"nothing is copied: {moving.communicate()}")
+        return moving
+
+
+@pytest.fixture
+def moving(lab: Lab, make_topic: MakeTopic, tmp_path: Path, state: Path) -> Moving:
+    return Moving(lab, make_topic("parcels", [[1, 2, 3]]), tmp_path, state)
+
+
 def test_killed_while_disks_are_moved_it_is_gone_on_with_and_taken_back(
-    lab: Lab, kipctl: Kipctl, make_topic: MakeTopic, tmp_path: Path, state: Path
+    lab: Lab, kipctl: Kipctl, moving: Moving
 ) -> None:
-    topic = make_topic("parcels", [[1, 2, 3]])
-    producer = Producer({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
-    for _ in range(600):
-        producer.produce(topic, os.urandom(20_000))
-        producer.poll(0)
-    producer.flush()
-    folders = next(node for node in lab.nodes if node.id == 1).log_dirs
-
-    def where() -> list[str]:
-        return [folder.name for folder in folders if (folder / f"{topic}-0").exists()]
-
-    (before,) = where()
-    after = next(folder for folder in folders if folder.name != before)
-    plan = tmp_path / "plan.json"
-    entry = {"topic": topic, "partition": 0, "replicas": [1, 2, 3]}
-    entry["log_dirs"] = [str(after), "any", "any"]
-    plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
-    words = [sys.executable, "-m", "kipctl", "reassign", "--plan", str(plan), "--yes"]
-    variables = {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server, "XDG_STATE_HOME": str(state)}
-    with subprocess.Popen(
-        [*words, "--throttle", "1MB/s"], env=os.environ | variables, stderr=subprocess.DEVNULL
-    ) as moving:
-        until = time.monotonic() + 120
-        while not list(after.glob(f"{topic}-0.*-future")):
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        os.kill(moving.pid, signal.SIGKILL)
-    assert "is still in progress" in verified(lab, plan)
-    described = ("--entity-type", "brokers", "--entity-name", "1", "--describe")
-    server = ("--bootstrap-server", lab.bootstrap_server)
-    assert f"{RATE}=1000000" in kafka_configs(lab, *server, *described)
+    with moving.begin() as running:
+        running.send_signal(signal.SIGKILL)
+    assert "is still in progress" in verified(lab, moving.plan)
+    assert moving.is_throttled
     kipctl("changes resume --yes")
-    assert where() == [after.name]
-    assert "completed successfully" in verified(lab, plan).replace("\n", " ")
-    assert f"{RATE}=" not in kafka_configs(lab, *server, *described)
-    kipctl("reassign --verify", str(plan))
+    assert moving.where() == [moving.after]
+    assert "completed successfully" in verified(lab, moving.plan).replace("\n", " ")
+    assert not moving.is_throttled
+    kipctl("reassign --verify", str(moving.plan))
     kipctl("undo --yes --no-throttle")
-    assert where() == [before]
-    assert seen_by_another(lab, topic) == [(1, 2, 3)]
+    assert moving.where() == [moving.before]
+    assert seen_by_another(lab, moving.topic) == [(1, 2, 3)]
+
+
+def test_copies_are_listed_and_given_up_from_another_terminal(
+    kipctl: Kipctl, moving: Moving
+) -> None:
+    with moving.begin() as running:
+        (copied,) = kipctl("reassign --list -o json").document["disks"]
+        assert (copied["broker"], copied["to_log_dir"]) == (1, str(moving.after))
+        kipctl("changes cancel --yes")
+        _, said = running.communicate(timeout=120)
+    assert "its copy was given up by somebody else" in " ".join(said.split())
+    assert running.returncode == 4
+    assert (moving.where(), moving.is_copied, moving.is_throttled) == (
+        [moving.before],
+        False,
+        False,
+    )
+    assert kipctl("reassign --list -o json").document["disks"] == []
+    kipctl("undo --yes")

@@ -15,8 +15,7 @@ from kipctl.changes.elections.request import ElectionResult
 from kipctl.changes.execution import batch_execution
 from kipctl.changes.execution.journaled_action import journaled_action
 from kipctl.changes.execution.plan_result import (
-    LeadersMoved,
-    Reassigned,
+    PlanResult,
     merged_elections,
     progress_of,
     require_all_done,
@@ -26,6 +25,7 @@ from kipctl.changes.execution.safety_checks import changed_since, unplanned
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, TimedOutError
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
 from kipctl.protocol.elect_leaders import ElectLeadersRequest
@@ -47,15 +47,15 @@ def test_a_rotation_whose_election_is_refused_is_partly_done(fake: Reassigning) 
     assert "kipctl undo" in ran.err.splitlines()[-1]
 
 
-def moved(accepted: int, refused: int, elected: int, unelected: int) -> LeadersMoved:
+def moved(accepted: int, refused: int, elected: int, unelected: int) -> PlanResult:
     """Of `accepted` partitions so many were elected and so many not."""
     ids = [PartitionId("t", n) for n in range(accepted + refused)]
     moves = tuple(Move(p, (1, 2), (2, 1), 1) for p in ids[:accepted])
     failed = tuple(SkippedPartition(p, "refused") for p in ids[accepted:])
     codes = [0] * elected + [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE] * unelected
     outcomes = tuple(ElectionResult(p, code) for p, code in zip(ids, codes, strict=False))
-    return LeadersMoved(
-        Reassigned(Plan(moves), failed, 1, 2, 3, None), ElectionOutcome(outcomes, 4, 5, {}, ())
+    return PlanResult(
+        plan=Plan(moves), refused=failed, election=ElectionOutcome(outcomes, 4, 5, {}, ())
     )
 
 
@@ -73,7 +73,7 @@ def moved(accepted: int, refused: int, elected: int, unelected: int) -> LeadersM
     ],
 )
 def test_done_and_failed_are_counted_as_they_are(
-    result: LeadersMoved, done: int, failed: int, error: type[KipctlError] | None
+    result: PlanResult, done: int, failed: int, error: type[KipctlError] | None
 ) -> None:
     assert (result.done, len(result.failures)) == (done, failed)
     with nullcontext() if error is None else pytest.raises(error):
@@ -177,27 +177,55 @@ def test_what_others_move_meanwhile_is_not_moved_back(fake: Reassigning) -> None
 
 
 @pytest.mark.parametrize(
-    ("move", "now", "leader", "placed", "waiting", "led"),
+    ("move", "now", "isr", "leader", "placed", "waiting", "led"),
     [
-        (Move(T0, (1, 2), (2, 1), 1), (2, 1), 2, 1, 0, 1),
-        (Move(T0, (1, 2), (2, 1), 1), (2, 1), 1, 1, 0, 0),
-        (Move(T0, (1, 2), (2, 1), 1), (1, 2), 1, 0, 1, 0),
-        (Move(T0, (1, 2), (3, 2), 1), (3, 1, 2), 1, 0, 0, 0),
-        (Move(T0, (1, 2), (1, 2), 2), (1, 2), 2, 1, 0, 0),
-        (Move(T0, (1, 2), (1, 2), 2), (1, 2), 1, 1, 0, 1),
+        (Move(T0, (1, 2), (2, 1), 1), (2, 1), (1, 2), 2, 1, 0, 1),
+        (Move(T0, (1, 2), (2, 1), 1), (2, 1), (1, 2), 1, 1, 0, 0),
+        (Move(T0, (1, 2), (2, 1), 1), (1, 2), (1, 2), 1, 0, 1, 0),
+        (Move(T0, (1, 2), (3, 2), 1), (3, 1, 2), (1, 2), 1, 0, 0, 0),
+        (Move(T0, (1, 2), (1, 2, 3), 1), (1, 2, 3), (1, 2), 1, 0, 0, None),
+        (Move(T0, (1, 2), (1, 2, 3), 1), (1, 2, 3), (1, 2, 3), 1, 1, 0, None),
+        (Move(T0, (1, 2), (1, 2, 3), 1), (1, 2, 3), (1, 3), 1, 1, 0, None),
     ],
-    ids=["done", "not elected", "waiting", "under way", "to be elected only", "elected only"],
+    ids=[
+        "done",
+        "not elected",
+        "waiting",
+        "under way",
+        "one more, listed and not yet copied",
+        "one more",
+        "one more, and another out of sync",
+    ],
 )
 def test_how_far_a_plan_has_come(
-    move: Move, now: tuple[int, ...], leader: int, placed: int, waiting: int, led: int
+    move: Move,
+    now: tuple[int, ...],
+    isr: tuple[int, ...],
+    leader: int,
+    placed: int,
+    waiting: int,
+    led: int | None,
 ) -> None:
-    gone = Move(PartitionId("gone", 0), (1,), (2,), 1)
-    cluster = Snapshot("c", (), (Partition(T0, now, now, leader, 1),))
-    assert progress_of(Plan((move, gone)), cluster) == (
-        f"Of 1 partition {placed} have their new replicas, {waiting} their old ones and"
-        f" {1 - placed - waiting} are under way; {led} are led by their new preferred leader,"
-        f" {1 - led} are not."
+    """`led` is None where nobody else is to lead: then nothing is said of leaders."""
+    gone = Move(PartitionId("gone", 0), (1,), (2,), 2 if led is None else 1)
+    cluster = Snapshot("c", (), (Partition(T0, now, isr, leader, 1),))
+    under_way = 1 - placed - waiting
+    leaders = (
+        "" if led is None else f"; {counted(led, '', 'are')} led by their new preferred leader"
     )
+    assert progress_of(Plan((move, gone)), cluster) == (
+        f"Of 1 partition {counted(placed, '', 'have')} their new replicas,"
+        f" {counted(waiting, '', 'have')} their old ones and {counted(under_way, '', 'are')} under"
+        f" way{leaders}." + (" What is under way goes on by itself." if under_way else "")
+    )
+
+
+@pytest.mark.parametrize("led", [0, 1])
+def test_how_far_elections_have_come(led: int) -> None:
+    partition = Partition(T0, (1, 2), (1, 2), 2 - led, 1)
+    plan = Plan((Move(T0, (1, 2), (1, 2), 2),))
+    said = f"{counted(led, 'partition', 'are', of=1)} led by the preferred replica."
+    assert progress_of(plan, Snapshot("c", (), (partition,))) == said
 
 
 def test_a_time_that_is_given_is_that_of_all_batches_together(

@@ -7,7 +7,7 @@ from plan_worlds import cluster_of
 
 from kipctl.changes.plans.log_sizes import Disk, LogSizes, disk_of, log_sizes
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
-from kipctl.changes.plans.plan_summary import CopyLink, SkipReason, document, summarize
+from kipctl.changes.plans.plan_summary import SkipReason, document, summarize
 from kipctl.changes.plans.planners import options
 from kipctl.changes.plans.planners.add_brokers import add
 from kipctl.changes.plans.planners.drain import drain
@@ -21,6 +21,7 @@ from kipctl.changes.plans.planners.replace_broker import replace
 from kipctl.changes.plans.planners.replication_factor import replication_factor
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
+from kipctl.documents.plans import CopyLink, TopicSpread
 from kipctl.errors import UsageError
 from kipctl.protocol.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -32,9 +33,9 @@ from kipctl.report.plan_tables import (
     brokers_table,
     copied_lines,
     duration,
-    in_short,
     left_alone_table,
     links_table,
+    plan_sentence,
 )
 
 T = [PartitionId("t", number) for number in range(4)]
@@ -111,26 +112,26 @@ def test_it_is_said_in_how_many_topics_leaders_are_even() -> None:
     """Broker 3 has no replica, and counts in none of them."""
     to_two = Plan((Move(T[0], (1, 2), (2, 1), 1), Move(T[1], (1, 2), (2, 1), 1)))
     seen = document(summarize(NOW, to_two))
-    assert seen["topic_spread"] == {"topics": 1, "even": 1, "even_after": 0}
-    assert in_short(seen) == "2 partitions of 1 topic change: no data is copied."
+    assert seen["topic_spread"] == TopicSpread(topics=1, even=1, even_after=0)
+    assert plan_sentence(seen) == "2 partitions of 1 topic change: no data is copied."
     uneven = cluster_of((1, 2), (1, 2), (1, 2), (1, 2), brokers=(1, 2, 3))
     seen = document(summarize(uneven, to_two))
-    assert in_short(seen) == (
-        "2 partitions of 1 topic change: no data is copied; leaders are even within 1 of these"
-        " topics, 0 before."
+    assert plan_sentence(seen) == (
+        "2 partitions of 1 topic change: no data is copied; leaders are even in 1 of 1 topic,"
+        " before in 0."
     )
 
 
 def test_what_copying_takes_and_whose_disk_fills() -> None:
     seen = document(summarize(NOW, PLAN, told({3: Disk(200, 120)})), 1.0)
     lines = list(copied_lines(seen))
-    assert lines[0].startswith("2 replicas, 0.00 GB, are copied, at most 0.0 MB/s in and out")
+    assert lines[0].startswith("2 replicas, 140 B, are copied, at most 1 B/s in and out")
     assert "about 2 min, longer while clients write" in lines[0]
-    assert lines[1:] == ["Broker 3 has too little room: 0.00 GB come, 0.00 GB are free."]
+    assert lines[1:] == ["Broker 3 has too little room: 140 B come, 120 B are free."]
     assert "In" in brokers_table(seen).titles
     assert [row[:3] for row in links_table(seen).rows] == [("1", "3", 1), ("2", "3", 1)]
     assert left_alone_table(seen).rows == (("it is so", 1, "t-3"),)
-    assert in_short(seen) == (
+    assert plan_sentence(seen) == (
         "3 partitions of 1 topic change: data of 2 is copied; 1 gets 3 replicas instead of 2;"
         " 1 is left alone."
     )
@@ -139,7 +140,7 @@ def test_what_copying_takes_and_whose_disk_fills() -> None:
 def test_sizes_that_brokers_do_not_tell_are_said_to_be_unknown() -> None:
     silent = dict.fromkeys(range(1, 6), "no right")
     first, *others = copied_lines(document(summarize(NOW, PLAN, LogSizes({}, {}, silent))))
-    assert first == ("2 replicas, 0.00 GB, are copied, not throttled; of 2 the size is not known.")
+    assert first == ("2 replicas, 0 B, are copied, not throttled; of 2 the size is not known.")
     assert others == [
         *(f"Broker {number} does not report sizes: no right" for number in (1, 2, 3)),
         "Nor do 2 more brokers.",
@@ -151,7 +152,7 @@ def test_a_plan_that_copies_nothing_has_no_bytes() -> None:
     assert "copied" not in seen
     assert list(copied_lines(seen)) == []
     assert brokers_table(seen).titles == ("Broker", "Leaders", "After", "Replicas", "After")
-    assert in_short(document(summarize(NOW, Plan(())))) == "Nothing is to be reassigned."
+    assert plan_sentence(document(summarize(NOW, Plan(())))) == "Nothing is to be reassigned."
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """`kipctl reassign` on a real cluster: leaders move, come back, and nothing else changes."""
 
 import json
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,6 @@ from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.cli.environment import Environment
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
-from kipctl.lab.cluster import Lab
 from kipctl.measure.doubts import MIN_MOVES
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
@@ -143,55 +139,3 @@ def test_refused_partitions_do_not_stop_the_others(cluster: Cluster, make_topic:
     wait_until_everywhere(
         cluster, topic, lambda seen: list(seen.assignment.values()) == [(2, 1), (1, 2)]
     )
-
-
-CTRL_C_BEFORE_THE_ELECTION = """
-import time
-from kipctl.cli.app import main
-from kipctl.changes.elections import batches as election_batches
-
-def halt(*arguments):
-    print("the election is next", flush=True)
-    while True:  # a pause could begin just after the signal that is to end it
-        time.sleep(0.05)
-
-election_batches.elect = halt
-main()
-"""
-
-
-def test_ctrl_c_says_what_was_done_and_how_to_undo_it(
-    kipctl: Kipctl, make_topic: MakeTopic, cluster: Cluster, lab: Lab, state: Path
-) -> None:
-    topic = make_topic("interrupted", REPLICAS)
-    arguments = ["reassign", "--rotate", "--topic", topic, "--yes"]
-    with subprocess.Popen(
-        [sys.executable, "-c", CTRL_C_BEFORE_THE_ELECTION, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={
-            "XDG_STATE_HOME": str(state),
-            "KIPCTL_LOCK_FOLDER": str(state.parent),
-            "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
-        },
-    ) as process:
-        assert process.stdout is not None
-        if process.stdout.readline() != "the election is next\n":
-            pytest.fail(process.communicate()[1])
-        process.send_signal(2)
-        _, err = process.communicate()
-    assert process.returncode == 130
-    said = err.splitlines()[-2:]
-    named = re.search(r"kipctl undo (\S+)", said[-1])[1]
-    assert said == [
-        "kipctl: Interrupted. Of 4 partitions 4 have their new replicas, 0 their old ones and 0"
-        " are under way; 0 are led by their new preferred leader, 4 are not.",
-        f"Go on: kipctl changes resume {named} or undo: kipctl undo {named}",
-    ]
-    wait_until_everywhere(
-        cluster, topic, lambda shown: [one.replicas for one in shown.partitions] == ROTATED
-    )
-    kipctl("undo --yes")
-    assert replicas_of(cluster, topic) == as_tuples(REPLICAS)
-    assert leaders_of(cluster, topic) == [1, 2, 3, 1]

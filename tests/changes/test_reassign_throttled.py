@@ -319,6 +319,15 @@ class TestABrokerThatIsGone:
         assert "When broker 3 is back: kipctl changes clear-throttles --all" in ran.err
         assert notes(fake) == []
 
+    def test_only_what_is_left_of_it_is_asked_about(self, fake: Reassigning) -> None:
+        fake.kipctl(DRAIN, status=5)
+        ran = fake.kipctl("changes clear-throttles", typed="y\n", status=5)
+        (entry,) = fake.entries()
+        assert f"2 settings of broker 3, set by entry {entry.id}" in ran.err
+        assert "Put back 2 settings?" in ran.err
+        assert "0 of 2 throttles are put back." in ran.out
+        assert "the running kipctl" not in ran.out
+
     def test_behind_a_newer_change_that_was_cut_off_it_is_told_too(self, fake: Reassigning) -> None:
         fake.kipctl(DRAIN, status=5)
         newer = fake.kept.save(fake.replicas(), fake.replicas(), how=ExecutionOptions(1, 0.0, True))

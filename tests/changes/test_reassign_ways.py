@@ -31,7 +31,7 @@ def test_what_an_election_alone_moves_is_elected(fake: Reassigning) -> None:
 def test_drain_moves_everything_internal_topics_too(fake: Reassigning) -> None:
     ran = fake.kipctl("reassign --drain 3 --yes")
     assert set(map(frozenset, fake.replicas().values())) == {frozenset((1, 2, 4))}
-    assert "7 replicas, 0.00 GB, are copied, not throttled." in ran.err
+    assert "7 replicas, 7.0 kB, are copied, not throttled." in ran.err
 
 
 def test_leaders_that_move_with_their_data_are_counted_and_the_broker_is_said_to_be_empty(
@@ -53,6 +53,22 @@ def test_leaders_that_move_with_their_data_are_counted_and_the_broker_is_said_to
     fake.kipctl("undo --yes")
     out = fake.kipctl("reassign --drain 1 --topic t --yes").out
     assert "no replica left" not in out
+
+
+def test_a_broker_that_cannot_be_emptied_is_not_said_to_be_drained(fake: Reassigning) -> None:
+    """A script goes on by the status, and may remove the broker."""
+    fake.brokers = (1, 2, 3)
+    fake.partitions = {T[0]: Held((1, 2, 3), leader=1), T[1]: Held((3,), leader=3)}
+    ran = fake.kipctl("reassign --drain 3 --yes -o json", status=5)
+    assert [at["partition"] for at in ran.document["partitions"]] == [1]
+    assert (
+        "kipctl: 1 replica stays on broker 3, such as one of t-0: "
+        "too few other brokers are alive.\n"
+        "Start another broker, or add one, and repeat the command.\n"
+    ) in ran.err
+    assert fake.states() == ["done"]
+    again = fake.kipctl("reassign --drain 3 --yes", status=5)  # with nothing left to move
+    assert "1 replica stays on broker 3" in again.err
 
 
 def test_topics_choose_whose_partitions_change(fake: Reassigning) -> None:
@@ -111,14 +127,14 @@ def test_a_dry_run_tells_what_is_copied_from_where(fake: Reassigning) -> None:
     assert fake.altered == []
     shown = fake.kipctl("reassign --drain 3 --dry-run --throttle 100MB/s").out
     assert shown.count("Brokers") == 1
-    assert "7 replicas, 7.00 GB, are copied, at most 100.0 MB/s in and out of each" in shown
+    assert "7 replicas, 7.0 GB, are copied, at most 100.0 MB/s in and out of each" in shown
     assert "broker: about 70 s" in shown.replace("\n", " ")
 
 
 def test_a_disk_that_would_fill_is_refused_unless_forced(fake: Reassigning) -> None:
     fake.bytes_each, fake.usable_bytes = 10**9, 6 * 10**9
     ran = fake.kipctl("reassign --drain 3 --yes", status=4)
-    assert "Broker 4 has too little room: 7.00 GB come, 6.00 GB are free." in ran.err
+    assert "Broker 4 has too little room: 7.0 GB come, 6.0 GB are free." in ran.err
     assert fake.altered == []
     fake.kipctl("reassign --drain 3 --yes --force")
 

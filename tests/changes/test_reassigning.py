@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from reassigning import Held, Reassigning
-from scripted_broker import HANG_UP
+from scripted_broker import HANG_UP, Asked
 
 from kipctl.changes.execution.safety_checks import changed_since
 from kipctl.changes.journal.entry import Entry, EntryState, Origin
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import UsageError
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -330,9 +331,33 @@ def test_a_topic_that_is_deleted_meanwhile_is_gone_and_not_wrong_usage(
         assert "10 partitions are done, 1 is not: other-0: UNKNOWN_TOPIC_OR_PARTITION" in ran.err
 
 
+def test_a_topic_that_is_deleted_while_it_is_copied_is_not_counted_as_reassigned(
+    fake: Reassigning,
+) -> None:
+    fake.partitions[OTHER] = Held((1, 2), 1)
+    moves = [
+        {"topic": "other", "partition": 0, "replicas": [3, 4]},
+        {"topic": "t", "partition": 0, "replicas": [2, 3, 4]},
+    ]
+    plan = fake.state / "moves.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    answer = fake.answer
+
+    def deletes(asked: Asked) -> Response | bytes | None:
+        other = fake.partitions.get(OTHER)
+        if isinstance(asked.request, LIST) and other and other.replicas == (3, 4):
+            del fake.partitions[OTHER]
+        return answer(asked)
+
+    assert fake.broker is not None
+    fake.broker.answers = deletes
+    ran = fake.kipctl(f"reassign --plan {plan} --yes")
+    assert "1 partition is reassigned, 1 partition is gone (such as other-0)." in ran.out
+
+
 @pytest.mark.parametrize(
     ("count", "columns", "rows"),
-    [(20, "Topic Partition Replicas New replicas Leader New preferred Data", 20), (21, BROKERS, 4)],
+    [(8, "Topic Partition Replicas New replicas Leader New preferred Data", 8), (9, BROKERS, 4)],
 )
 def test_what_is_asked_about_is_shown_before_the_question(
     fake: Reassigning, count: int, columns: str, rows: int
@@ -367,8 +392,8 @@ def interrupted(looks: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("batch", "looks", "progress", "then", "leader"),
     [
-        (2, 2, "4 have their new replicas, 6 their old ones", "changes resume --yes", 2),
-        (6, 1, "6 have their new replicas, 4 their old ones", ROLLBACK, 1),
+        (2, 2, "4 have their new replicas, 6 have their old ones", "changes resume --yes", 2),
+        (6, 1, "6 have their new replicas, 4 have their old ones", ROLLBACK, 1),
     ],
 )
 def test_ctrl_c_after_a_batch_may_be_gone_on_with_or_undone(
@@ -515,7 +540,7 @@ class TestOthersReassign:
     def test_busy_partitions_are_left_alone_and_the_dry_run_tells(self, fake: Reassigning) -> None:
         fake.partitions[T[0]].target = (4, 2, 3)
         shown = fake.kipctl("reassign --rotate --topic t --dry-run -o json").document
-        assert (len(shown["partitions"]), shown["ongoing"]) == (9, 2)
+        assert (len(shown["partitions"]), shown["ongoing_partitions"]) == (9, 2)
         assert shown["skipped"] == [
             {"topic": "t", "partition": 0, "reason": "it is being reassigned already"}
         ]
@@ -649,7 +674,7 @@ class TestReplicationFactor:
         ran = fake.kipctl("reassign --plan", plan, "--dry-run")
         assert "no data is copied; 1 gets 2 replicas instead of 3." in ran.out
         ran = fake.kipctl("reassign --plan", plan, "--change-replication-factor", status=2)
-        assert "The REPLICATION FACTOR of 1 CHANGES (1 get fewer replicas" in ran.err
+        assert "The REPLICATION FACTOR of 1 CHANGES (1 gets fewer replicas" in ran.err
         ran = fake.kipctl("reassign --plan", plan, "--yes --change-replication-factor")
         assert fake.replicas()[T[0]] == (1, 2)
 
@@ -683,7 +708,7 @@ class TestJournalOfCommands:
         fake.kipctl("reassign --rotate --topic other --yes")
         shown = fake.kipctl("changes list -o json").document["entries"]
         assert [one["partitions"] for one in shown] == [1, 10]
-        assert shown[1]["command"] == ROTATE.split()
+        assert shown[1]["command_line"] == ROTATE.split()
         fake.kipctl(ROLLBACK, shown[1]["id"])
         assert fake.leaders()[T[0]] == 1
         assert fake.leaders()[OTHER] == 2

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
+from passing_clock import PassingClock
 from reassigning import Reassigning
 from scripted_broker import Asked
 
@@ -104,6 +105,48 @@ def test_its_own_throttle_of_a_broker_that_is_away_is_known_to_be_its_own(
     shown = fake.kipctl("changes clear-throttles --dry-run -o json").document["throttles"]
     assert {one["name"] for one in shown} == {"1", "2", "3", "4", "big"}
     assert all("throttle set 3MB/s" in one["set_by"] for one in shown)
+    shown = fake.kipctl("throttle show -o json").document["not_known"]
+    assert {(one["name"], one["value"]) for one in shown} == {("3", "3000000")}
+    said = " ".join(fake.kipctl("throttle show").out.split())
+    assert "Broker 3 is away, where 2 rates may be set still, by entry" in said
+
+
+def test_what_others_have_set_anew_is_removed_with_the_rest_and_not_said_to_be_set(
+    fake: Reassigning,
+) -> None:
+    fake.kipctl("throttle set 50MB/s --yes")
+    fake.partitions[BIG].isr = None
+    for broker in "1234":
+        fake.configs[BROKER, broker] = dict.fromkeys(RATES, "70000000")
+    shown = fake.kipctl("changes clear-throttles --dry-run -o json").document["throttles"]
+    assert {one["kind"] for one in shown} == {"topic"}
+    shown = fake.kipctl("changes clear-throttles --all --dry-run -o json").document["throttles"]
+    assert len(shown) == len({(one["name"], one["config"]) for one in shown}) == 10
+    assert {one["before"] for one in shown} == {None}
+    ran = fake.kipctl("changes clear-throttles --all --yes")
+    assert "10 of 10 throttles are put back." in ran.out
+    assert not own(fake)
+
+
+def test_whose_recovery_it_waits_for_is_said_before_a_throttle_of_others_is_taken_off(
+    fake: Reassigning,
+) -> None:
+    rate, replicas = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
+    fake.configs = {(BROKER, "1"): {rate: "7"}, (TOPIC, "big"): {replicas: "*"}}
+    fake.brokers = (1, 2, 4)
+    fake.partitions[BIG].isr = None
+    ran = fake.kipctl("changes clear-throttles --all --yes")
+    assert "Broker 3 is away: what is lacked there will be copied unthrottled." in ran.err
+    assert not any(fake.configs.values())
+
+
+def test_of_what_is_set_no_more_the_entries_are_forgotten(fake: Reassigning) -> None:
+    fake.kipctl("throttle set 50MB/s --yes")
+    fake.partitions[BIG].isr = None
+    fake.configs = {}
+    ran = fake.kipctl("changes clear-throttles --yes")
+    assert "Forgotten: 1 entry." in ran.out
+    assert "put back" not in ran.out
 
 
 def test_undo_takes_it_off(fake: Reassigning) -> None:
@@ -198,17 +241,47 @@ class TestAdapt:
         self.steps[70] = lambda: setattr(fake.partitions[BIG], "isr", None)
         ran = fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"))
         assert "Broker 3 is away, and waited for: it can be started now." in ran.err
-        assert set_before_it_is_back == [{"8000000", ""}], "it stays as it was set until then"
+        assert set_before_it_is_back == [{"2000000", ""}], "eleven seconds of it pass at once"
+        assert "It stays so until the broker is back; then it is 8.0 MB/s." in ran.err
         assert max(int(rate) for seen in looks for rate in seen if rate) > 30 * MB
         assert "All replicas are in sync after" in ran.out
+        assert own(fake) == before
+
+    @pytest.mark.parametrize("leaves", [0, 20])
+    def test_what_is_away_is_waited_for_also_when_the_others_are_in_sync(
+        self, fake: Reassigning, looks: list[set[str]], leaves: int
+    ) -> None:
+        """From the beginning, or since."""
+        before = deepcopy(own(fake))
+        fake.partitions[BIG].isr = (1,)
+        set_before_it_is_back: list[set[str]] = []
+
+        def is_away() -> None:
+            fake.brokers = (1, 2, 4)
+
+        def is_back() -> None:
+            set_before_it_is_back.append(rates(fake))
+            fake.brokers = (1, 2, 3, 4)
+
+        self.steps[leaves] = is_away
+        self.steps.pop(0, lambda: None)()
+        self.steps[40] = lambda: setattr(fake.partitions[BIG], "isr", (1, 2))
+        self.steps[80] = is_back
+        self.steps[110] = lambda: setattr(fake.partitions[BIG], "isr", None)
+        ran = fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"))
+        assert ("Broker 3 is away, and waited for" in ran.err) == (not leaves)
+        ((*_, at_last),) = [sorted(one) for one in set_before_it_is_back]
+        assert at_last == "2000000", "eleven seconds of it pass at once"
+        assert "All replicas are in sync after" in ran.out
+        assert len(looks) > 110
         assert own(fake) == before
 
     def test_it_is_lowered_while_the_guard_is_crossed(
         self, fake: Reassigning, looks: list[set[str]]
     ) -> None:
-        self.steps[60] = lambda: setattr(fake.partitions[BIG], "isr", None)
-        ran = fake.kipctl(self.ADAPT, "--at-least 1MB/s")
-        assert {"1000000"} in looks
+        self.steps[90] = lambda: setattr(fake.partitions[BIG], "isr", None)
+        ran = fake.kipctl(self.ADAPT, "--at-least 3MB/s")
+        assert {"3000000"} in looks
         assert "urp > 0 (now 1)" in ran.err
 
     def test_what_somebody_else_sets_meanwhile_is_noticed_and_left(
@@ -220,6 +293,37 @@ class TestAdapt:
         assert "Somebody else has set follower.replication.throttled.rate of broker 2" in ran.err
         assert fake.configs[BROKER, "2"] == {FOLLOWER_RATE: "5"}
         assert entries_with_throttles(fake.kept) == []
+
+    @pytest.mark.parametrize("force", ["", "--force"])
+    def test_nobody_takes_it_off_while_it_waits_for_a_broker(
+        self, fake: Reassigning, looks: list[set[str]], clock: PassingClock, force: str
+    ) -> None:
+        fake.brokers = (1, 2, 4)
+
+        def another_terminal() -> None:
+            shown = fake.kipctl("throttle show -o json").document["throttles"]
+            assert all(one["is_needed"] for one in shown if one["value"] != "7")
+            assert "They are set by the running kipctl (kipctl throttle adapt" in (
+                " ".join(fake.kipctl("throttle show").out.split())
+            )
+            ran = fake.kipctl("changes clear-throttles --yes", force, status=4)
+            assert "Another kipctl throttles this cluster" in ran.err
+            assert fake.configs[BROKER, "2"]
+
+        clock.meanwhile = [(lambda: len(looks) > 20, another_terminal)]
+        self.steps[40] = lambda: setattr(fake, "brokers", (1, 2, 3, 4))
+        self.steps[70] = lambda: setattr(fake.partitions[BIG], "isr", None)
+        ran = fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"))
+        assert not clock.meanwhile
+        assert "All replicas are in sync after" in ran.out
+
+    def test_it_ends_where_its_throttle_was_taken_off(
+        self, fake: Reassigning, looks: list[set[str]]
+    ) -> None:
+        self.steps[20] = lambda: fake.entries()[0].with_throttle(None)
+        self.steps[40] = lambda: setattr(fake.partitions[BIG], "isr", None)
+        ran = fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"), status=5)
+        assert "Somebody has taken the throttle off." in ran.err
 
     def test_ctrl_c_takes_it_off(self, fake: Reassigning, looks: list[set[str]]) -> None:
         before = deepcopy(own(fake))

@@ -81,9 +81,13 @@ def cluster(replicas: Replicas | None, leader: int = 0, alive: str = "1234") -> 
 def found(left: Remaining) -> tuple[str, bool]:
     """In one word what is left of the only partition, and whether nothing is left for later."""
     kinds = [
-        *(f"move {list(move.before)} {list(move.after)}" for move in left.plan.moves),
+        *(
+            f"elect {move.after[0]}"
+            if move.is_election
+            else f"move {list(move.before)} {list(move.after)}"
+            for move in left.plan.moves
+        ),
         *(f"wait {list(move.after)}" for move in left.under_way.moves),
-        *(f"elect {leader}" for leader in left.in_place.values()),
         *(skipped.reason for skipped in left.plan.skipped),
     ]
     (kind,) = kinds
@@ -164,14 +168,14 @@ def test_of_the_throttle_is_set_what_is_not_set_and_nobody_else_has(
 
 def test_a_way_back_from_a_cancellation_that_was_cut_off_puts_the_order_back() -> None:
     way = plan_rollback(entry(), cluster((2, 1)), {})
-    assert [move.after for move in way.plan.moves] == [(1, 2)]
+    assert [move.after for move in way.moves] == [(1, 2)]
     way = plan_rollback(entry(state=EntryState.DONE), cluster((2, 1)), {})
-    assert [skipped.reason for skipped in way.plan.skipped] == [CHANGED]
+    assert [skipped.reason for skipped in way.skipped] == [CHANGED]
 
 
 def test_of_what_was_only_prepared_no_leader_is_elected() -> None:
     prepared = entry(state=EntryState.PREPARED)
-    assert plan_rollback(prepared, cluster((1, 2), leader=2), {}).in_place == {}
+    assert plan_rollback(prepared, cluster((1, 2), leader=2), {}).moves == ()
 
 
 def cut_off(
@@ -193,7 +197,8 @@ def test_what_is_left_is_done_in_the_same_batches_and_told_to_be_done_afterwards
     ran = fake.kipctl(RESUME, "-o json")
     assert fake.replicas() == AFTER
     assert set(fake.leaders().values()) == {1}
-    assert [set(asked) for asked in fake.altered] == [{T[2], T[3]}, {T[4]}]
+    # An election counts in its batch as what is moved does.
+    assert [set(asked) for asked in fake.altered] == [{T[2]}, {T[3], T[4]}]
     assert ran.document["counts"] == {"done": 4, "failed": 0}
     assert seen[0][int(ResourceType.BROKER), "4"][RATE] == "50000000"
     assert not any(fake.configs.values())
@@ -202,6 +207,20 @@ def test_what_is_left_is_done_in_the_same_batches_and_told_to_be_done_afterwards
         ran = fake.kipctl(again)
         assert "othing is left" in ran.err
     assert len(fake.altered) == 2
+
+
+def test_when_all_has_arrived_the_throttle_is_removed_and_that_is_said(fake: Reassigning) -> None:
+    rate = Setting(BROKER, "4", RATE)
+    cut_off(fake.kept).with_throttle(Throttle((Change(rate, None, "50000000"),)))
+    fake.configs = {(int(ResourceType.BROKER), "4"): {RATE: "50000000"}}
+    fake.partitions = {one: Held(replicas, replicas[0]) for one, replicas in AFTER.items()}
+    assert "Its throttle is put back." in fake.kipctl("changes resume --dry-run").out
+    nothing = fake.kipctl("changes cancel --yes").err
+    assert "Throttles of earlier changes are still set." in nothing
+    assert "Go on with it: kipctl changes resume" in nothing
+    ran = fake.kipctl(RESUME)
+    assert "The throttle is removed." in ran.err
+    assert (any(fake.configs.values()), fake.states()) == (False, ["done"])
 
 
 def test_what_is_under_way_is_waited_for(fake: Reassigning) -> None:
@@ -277,6 +296,45 @@ def test_the_rollback_of_what_was_cut_off_cancels_what_is_under_way(fake: Reassi
     assert "Still being reassigned, and cancelled: 1 partition." in ran.err
     assert set(fake.replicas().values()) == {(1, 2, 3)}
     assert set(fake.leaders().values()) == {1}
+    assert read_entry(was.path).state is EntryState.UNDONE
+
+
+def test_a_replica_that_is_listed_and_still_copied_has_not_arrived(
+    fake: Reassigning, clock: PassingClock
+) -> None:
+    """Metadata lists it from the moment that it is asked for."""
+    fake.partitions = {T[0]: Held((1, 2), 1, target=(1, 2, 4))}
+    fake.moves_at_once = False
+    fake.kept.save({T[0]: (1, 2)}, {T[0]: (1, 2, 4)}, BOB, how=HOW).mark(EntryState.SUBMITTED)
+    assert "0 of 1 partition have their new replicas." in fake.kipctl("changes list").out
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    clock.meanwhile = [(lambda: True, interrupt)]
+    ran = fake.kipctl(RESUME, status=130)
+    assert (
+        "Of 1 partition 0 have their new replicas, 0 have their old ones and 1 is under way."
+        " What is under way goes on by itself." in ran.err
+    )
+
+
+def test_what_is_cancelled_and_cannot_be_led_as_before_yet_can_be_undone_later(
+    fake: Reassigning,
+) -> None:
+    fake.partitions = {T[0]: Held((1, 2), 2, target=(1, 2, 4), isr=(2,))}
+    fake.brokers, fake.moves_at_once = (2, 3, 4), False
+    was = fake.kept.save({T[0]: (1, 2)}, {T[0]: (1, 2, 4)}, BOB, how=HOW, leaders={T[0]: 1}).mark(
+        EntryState.SUBMITTED
+    )
+    ran = fake.kipctl(ROLLBACK, was.id, status=5)
+    assert "Cancelled: 1 reassignment. Entry" in ran.err
+    assert "broker 1 is not in sync" in ran.err
+    assert f"Try again: kipctl undo {was.id}" in ran.err
+    fake.brokers, fake.partitions[T[0]].isr = (1, 2, 3, 4), None
+    ran = fake.kipctl(ROLLBACK, was.id)
+    assert fake.leaders() == {T[0]: 1}
+    assert f"All is as before entry {was.id}: it is undone." in ran.err
     assert read_entry(was.path).state is EntryState.UNDONE
 
 

@@ -15,6 +15,7 @@ from kipctl.changes.execution.remaining import (
 )
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry, EntryState
+from kipctl.changes.plans.plan import Move
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 
 T0 = PartitionId("t", 0)
@@ -71,8 +72,8 @@ def test_only_what_is_as_kipctl_left_it_comes_back(
 ) -> None:
     for force, reason in ((False, left_alone), (True, insisted)):
         way = plan_rollback(was, now, {"t": "old"}, force=force)
-        assert [one.reason for one in way.plan.skipped] == ([reason] if reason else [])
-        assert [move.after for move in way.plan.moves] == ([] if reason else [was.before[T0]])
+        assert [one.reason for one in way.skipped] == ([reason] if reason else [])
+        assert [move.after for move in way.moves] == ([] if reason else [was.before[T0]])
 
 
 @pytest.mark.parametrize(
@@ -80,12 +81,12 @@ def test_only_what_is_as_kipctl_left_it_comes_back(
 )
 def test_a_topic_made_anew_is_another_one(topic_ids: dict[str, str], is_anew: bool) -> None:
     way = plan_rollback(entry(), cluster((2, 1)), topic_ids)
-    assert [one.reason for one in way.plan.skipped] == ([RECREATED] if is_anew else [])
+    assert [one.reason for one in way.skipped] == ([RECREATED] if is_anew else [])
 
 
 def test_what_is_back_but_led_by_another_is_elected_only() -> None:
     way = plan_rollback(entry(), cluster((1, 2), leader=2), {})
-    assert (way.plan.moves, way.in_place) == ((), {T0: 1})
+    assert way.moves == way.elections == (Move(T0, (1, 2), (1, 2), leader=2),)
 
 
 @pytest.mark.parametrize(
@@ -103,4 +104,4 @@ def test_what_has_to_wait_keeps_the_entry_open(
     way = plan_rollback(entry(), now, {}, busy)
     assert way.is_whole is is_whole
     if busy:
-        assert [one.reason for one in way.plan.skipped] == [BUSY]
+        assert [one.reason for one in way.skipped] == [BUSY]

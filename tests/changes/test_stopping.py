@@ -36,8 +36,10 @@ class TestPause:
         asked = ("changes list", "changes pause")
         fake.changes = [lambda: told.extend(fake.kipctl(words) for words in asked)]
         ran = fake.kipctl(DRAIN, status=5)
-        assert "Paused: 1 of 3 batches are done." in ran.err
-        assert "kipctl changes resume" in ran.err
+        assert "Paused: 1 of 3 batches is done." in ran.err
+        entry = fake.entries()[-1].id
+        go_on = f"Go on: kipctl changes resume {entry} or undo: kipctl undo {entry}"
+        assert ran.err.splitlines()[-1] == go_on
         history, pause = told
         assert f"process {os.getpid()}, is changing this cluster now." in history.out
         assert "Stop it after its batch: kipctl changes pause" in history.out
@@ -63,7 +65,7 @@ class TestPause:
         fake.moves_at_once, fake.looks = False, 3
         fake.changes = [lambda: None, lambda: fake.kipctl("changes pause")]
         ran = fake.kipctl("reassign --drain 3 --yes --concurrent-moves 1", status=5)
-        assert "Paused: 0 of 1 batches, and 2 of 5 partitions of a batch, are done." in ran.err
+        assert "Paused: 0 of 1 batches are done, and 2 of 5 partitions of the next." in ran.err
         assert [set(asked) for asked in fake.altered] == [{T[0]}, {T[1]}]
         assert fake.elected == [{T[0], T[1]}]
         assert fake.states() == ["submitted"]
@@ -92,8 +94,15 @@ class TestPause:
         shutil.copy(cut_off(elsewhere).path, file)
         fake.changes = [lambda: fake.kipctl("changes pause")]
         ran = fake.kipctl(RESUME, "--journal", str(file), status=5)
-        assert "Paused: 1 of 3 batches are done." in ran.err
+        assert "Paused: 1 of 3 batches is done." in ran.err
         assert len(fake.altered) == 1
+
+
+def test_nobody_is_asked_about_a_change_while_another_kipctl_is_at_work(fake: Reassigning) -> None:
+    with fake.kept.locked(BOB):
+        ran = fake.kipctl("reassign --drain 3", typed="y\n", status=4)
+    assert "Another kipctl is changing this cluster" in ran.err
+    assert "[y/N]" not in ran.err
 
 
 class TestCancelWhileItRuns:
@@ -112,6 +121,7 @@ class TestCancelWhileItRuns:
         moving = fake.kipctl("reassign --drain 3 --yes --concurrent-moves 1", status=5)
         assert "A kipctl runs, and begins nothing more: kipctl reassign --drain 3" in told[0]
         assert "The reassignment of 1 partition ended elsewhere: t-0" in moving.err
+        assert "paused it, maybe by kipctl changes cancel." in " ".join(moving.err.split())
         assert "partitions reassigned" not in moving.err
         assert {one for asked in fake.altered for one in asked} == {T[0]}
         assert not any(held.target for held in fake.partitions.values())
@@ -124,7 +134,7 @@ class TestCancelWhileItRuns:
         clock.meanwhile = [(lambda: bool(fake.elected), lambda: told.append(fake.kipctl(cancel)))]
         ran = fake.kipctl("reassign --drain 3 --yes --batch 2 --between 60s", status=5)
         assert "begins nothing more" in told[0].err
-        assert "Paused: 1 of 3 batches are done." in ran.err
+        assert "Paused: 1 of 3 batches is done." in ran.err
         assert len(fake.altered) == 1
 
     def test_what_another_tool_cancels_is_not_taken_for_arrived(
@@ -141,6 +151,7 @@ class TestCancelWhileItRuns:
         monkeypatch.setattr(fake, "_take", cancelled_at_once)
         ran = fake.kipctl("reassign --drain 3 --yes --concurrent-moves 1", status=5)
         assert "ended elsewhere: t-0" in ran.err
+        assert "Someone cancelled or replaced it" in ran.err
         assert "1 of 5 partitions reassigned" not in ran.err
         assert len(fake.altered) == 1
 

@@ -67,6 +67,9 @@ def test_replicas_throttled_already_stay_so(value: str | None, added: str, expec
 def test_what_is_as_wanted_is_no_change() -> None:
     rate, replicas = Setting(BROKER, "1", LEADER_RATE), Setting(TOPIC, "t", LEADER_REPLICAS)
     assert throttle_changes({rate: "5", replicas: "0:1"}, {rate: "5", replicas: "*"}).changes == ()
+    # Nor is what somebody else has listed of a topic.
+    assert throttle_changes({replicas: "*"}, {replicas: "0:1"}, listed=["t"]).changes == ()
+    assert throttle_changes({replicas: "*"}, {replicas: None}, listed=["t"]).changes
     changed = throttle_changes({rate: "5", replicas: "0:1"}, {rate: "7", replicas: None})
     assert changed.changes == (Change(rate, "7", "5"), Change(replicas, None, "0:1"))
     assert read_throttle(json.loads(json.dumps(changed.document()))) == changed

@@ -1,14 +1,20 @@
 """Throttles on a real cluster: they hold copying back, and all configs are as before afterwards."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from confluent_kafka import Producer
-from on_lab import MakeTopic, replicas_of
+from on_lab import Kipctl, MakeTopic, replicas_of
 
 from kipctl.changes.execution.reassign import await_finished, submit
+from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.changes.plans.log_sizes import ask_log_sizes
 from kipctl.changes.plans.plan import plan_to
 from kipctl.changes.throttle import (
@@ -22,11 +28,13 @@ from kipctl.changes.throttle import (
     read_throttle,
     restore_throttle,
     set_throttle,
+    wanted_settings,
 )
 from kipctl.cluster.log_dirs import reported_sizes
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.cluster.throttle_configs import (
+    FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
@@ -34,6 +42,7 @@ from kipctl.cluster.throttle_configs import (
     REPLICAS,
 )
 from kipctl.lab.cluster import Lab
+from kipctl.process import wait_until
 from kipctl.protocol.describe_configs import ResourceType
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.incremental_alter_configs import (
@@ -97,7 +106,8 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     before = read_settings(cluster, settings)
 
     plan = plan_to(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (3,)})
-    throttle = prepare_throttle(cluster, plan.moves, RATE)
+    wanted = wanted_settings(plan.moves, RATE, cluster.nodes)
+    throttle = prepare_throttle(cluster, wanted, own=plan.target)
     assert read_throttle(json.loads(json.dumps(throttle.document()))) == throttle
     set_throttle(cluster, throttle)
     wait_for(cluster, {one.setting: one.during for one in throttle.changes})
@@ -126,6 +136,55 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     left = tuple(Change(one, None, before[one]) for one in own)
     assert restore_throttle(cluster, Throttle(left)) == ()
     wait_for(cluster, dict.fromkeys(own))
+
+
+def test_two_kipctl_never_leave_the_other_unlimited_and_nothing_in_the_end(
+    lab: Lab, cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """With journals of their own, as on two machines."""
+    topics = make_topic("first", [[1]]), make_topic("second", [[2]])
+    for topic in topics:
+        keep_all(cluster, topic)
+        fill(lab, topic, 20)
+        plan = reassignment_document({PartitionId(topic, 0): (3,)})
+        (tmp_path / topic).write_text(json.dumps(plan))
+    taken = Setting(BROKER, "3", FOLLOWER_RATE)
+    looks: list[str | None] = []
+
+    def is_first_busy(cluster: Cluster) -> bool:
+        return any(one.id.topic == topics[0] for one in list_reassignments(cluster))
+
+    def look_on() -> None:
+        with Cluster(lab.bootstrap_server, timeout_s=30.0) as own:
+            while is_first_busy(own):
+                now = read_settings(own, [taken])[taken]
+                looks.extend([now] if is_first_busy(own) else [])
+
+    words = ["reassign", "--plan", str(tmp_path / topics[0]), "--yes", "--throttle", "500kB/s"]
+    elsewhere = {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server, "XDG_STATE_HOME": str(tmp_path)}
+    elsewhere["KIPCTL_LOCK_FOLDER"] = str(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-m", "kipctl", *words],
+        env=os.environ | elsewhere,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert wait_until(lambda: is_first_busy(cluster), 60)
+        looking = Thread(target=look_on)
+        looking.start()
+        second = ["--plan", str(tmp_path / topics[1]), "--throttle 2MB/s --additional --yes"]
+        ran = kipctl("reassign", *second, status=(0, 5))
+        _, first_said = running.communicate(timeout=300)
+        looking.join()
+    said = " ".join(ran.err.split())
+    assert "that kipctl here has not set" in said
+    assert "2.0 MB/s takes its place" in said
+    assert len(looks) > 3
+    assert None not in looks, (looks, said, first_said)
+    assert {replicas_of(cluster, topic)[0] for topic in topics} == {(3,)}
+    settings = [Setting(BROKER, broker, config) for broker in "123" for config in RATES]
+    settings += [Setting(TOPIC, topic, config) for topic in topics for config in REPLICAS]
+    assert read_settings(cluster, settings) == dict.fromkeys(settings), (said, first_said)
 
 
 def wait_for(cluster: Cluster, values: dict[Setting, str | None]) -> None:

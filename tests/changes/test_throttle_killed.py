@@ -1,13 +1,13 @@
 """`kipctl throttle adapt`, killed at any moment: what it has set is named, and put back later."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
 from copy import deepcopy
 
 import pytest
+from campaigns import as_many, campaign, chance
 from reassigning import Reassigning
 
 from kipctl.changes.execution.throttled_change import entries_with_throttles
@@ -19,7 +19,6 @@ from kipctl.protocol.describe_configs import ResourceType
 BIG = PartitionId("big", 0)
 REPLICAS = {BIG: (1, 2, 3)}
 BEFORE = {(int(ResourceType.BROKER), "1"): {LEADER_RATE: "7"}}
-MOMENTS = 20
 ADAPT = ("throttle", "adapt", "--guard", "offline > 0", "--begin-at", "4MB/s", "--yes")
 
 
@@ -32,7 +31,8 @@ def set_now(fake: Reassigning) -> dict[tuple[int, str], dict[str, str]]:
     return {resource: dict(configs) for resource, configs in fake.configs.items() if configs}
 
 
-@pytest.mark.parametrize("moment", range(MOMENTS))
+@campaign
+@pytest.mark.parametrize("moment", range(as_many(4, 40)))
 def test_nothing_is_left_silently(fake: Reassigning, moment: int) -> None:
     fake.partitions[BIG].isr = (1, 2)
     fake.configs = deepcopy(BEFORE)
@@ -47,7 +47,9 @@ def test_nothing_is_left_silently(fake: Reassigning, moment: int) -> None:
     try:
         assert wait_until(lambda: set_now(fake) != BEFORE, 60), "no throttle was set"
         # From right after that until some raises of the rate later.
-        ended = wait_until(lambda: running.poll() is not None, random.Random(moment).uniform(0, 3))
+        ended = wait_until(
+            lambda: running.poll() is not None, chance(f"adapt {moment}").uniform(0, 3)
+        )
         assert not ended
     finally:
         running.send_signal(signal.SIGKILL)

@@ -3,6 +3,7 @@
 from typing import cast
 
 import pytest
+from passing_clock import replaced_time
 
 from kipctl.changes.execution import reassign
 from kipctl.changes.execution.reassign import State, verify
@@ -36,8 +37,7 @@ def test_what_differs_is_looked_at_again(
 
     monkeypatch.setattr(reassign, "take_snapshot", take_snapshot)
     monkeypatch.setattr(reassign, "list_reassignments", lambda cluster, target: ())
-    monkeypatch.setattr(reassign.time, "monotonic", lambda: now_s[0])
-    monkeypatch.setattr(reassign.time, "sleep", sleep)
-    (found,) = verify(cast(Cluster, "cluster"), {T0: (2, 1)})
+    with replaced_time(monotonic=lambda: now_s[0], sleep=sleep):
+        (found,) = verify(cast(Cluster, "cluster"), {T0: (2, 1)})
     assert (found.state, found.replicas) == (state, looked[-1])
     assert len(looked) == looks

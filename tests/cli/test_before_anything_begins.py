@@ -12,8 +12,8 @@ from typer.core import TyperCommand, TyperOption
 from wrong_options import ALONE, ANY, ARGUMENTS, NEEDS_LAB, QUIET, VALID, WRONG, WRONG_HERE
 
 from kipctl.cli.app import root_command
-from kipctl.cli.generate.commands import Command, Parameter, command_tree
 from kipctl.cli.help import argument_name, commands
+from kipctl.generate.commands import Command, Parameter, command_tree
 
 COMMANDS = {" ".join(c.path[1:]): c for c in command_tree().walk() if not c.commands}
 

@@ -14,8 +14,8 @@ import pytest
 
 from kipctl.cli.complete import offered, values_of
 from kipctl.cli.environment import Environment
-from kipctl.cli.generate import generated_files
 from kipctl.cluster.topics import await_topic, create_topics, delete_topics
+from kipctl.generate import generated_files
 from kipctl.lab.cluster import Lab
 from kipctl.report.formats import OutputFormat
 from kipctl.transport.access import Access

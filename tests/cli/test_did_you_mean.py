@@ -104,6 +104,14 @@ def test_a_command_line_that_misspells_a_name(tmp_path: Path, line: str, meant: 
     [
         # A command of several groups is said to be in each.
         ("show", "kipctl: No such command", ("'kipctl clusters show'", "'kipctl runs show'")),
+        # Who types that looks for what goes on in the cluster, before anything else.
+        ("status", "kipctl: No such command 'status'. Did you mean 'kipctl changes list'", ()),
+        ("stop", "kipctl: No such command 'stop'. Did you mean 'kipctl changes pause'", ()),
+        (
+            "--cluster prod inspect leaders",
+            "kipctl: There is no option --cluster.",
+            ("Options stand behind the command that they are of.",),
+        ),
         (
             *(
                 "clusters add x",

@@ -107,7 +107,7 @@ class RunningLab:
 def labs(monkeypatch: pytest.MonkeyPatch) -> list[RunningLab]:
     """The labs that run: one, unless the test says otherwise."""
     running = [RunningLab()]
-    monkeypatch.setattr("kipctl.cli.running_labs.running_labs", lambda: running)
+    monkeypatch.setattr("kipctl.lab.running.running_labs", lambda: running)
     return running
 
 

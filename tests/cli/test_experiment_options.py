@@ -9,13 +9,13 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
     ExperimentOptions,
     recorded_runs,
-    run_folders,
     whole_numbers,
 )
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, paragraphs
+from kipctl.trace.stored_runs import run_folders
 
 
 def test_runs_are_recorded_by_name_or_in_a_folder(tmp_path: Path) -> None:

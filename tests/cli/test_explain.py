@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from in_process import Terminal, kipctl
 
-from kipctl.cli.explain import findings, other_pages
+from kipctl.report.pages import findings, other_pages
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.cli.generate import generated_files
+from kipctl.generate import generated_files
 
 REPOSITORY = Path(__file__).parents[2]
 AGAIN = "the commands have changed: run `make generate`, and commit man/ and completions/"
@@ -31,7 +31,7 @@ def test_they_are_up_to_date(files: dict[str, str]) -> None:
 
 def test_they_are_the_same_every_time(files: dict[str, str]) -> None:
     program = (
-        "import json; from kipctl.cli.generate import generated_files as f; print(json.dumps(f()))"
+        "import json; from kipctl.generate import generated_files as f; print(json.dumps(f()))"
     )
     for seed in "12":
         ran = subprocess.run(

@@ -51,6 +51,47 @@ def test_each_option_that_a_panel_names_exists() -> None:
         assert len(named) == len(set(named))
 
 
+SEVERAL = {
+    "--controllers": {"", "INTEGER"},  # a roll takes them in too; a lab has so many
+    "--fail-if": {"CONDITION", "FINDING"},  # each of what its command finds
+    "--metrics": {"", "[HOST:]PORT"},  # a lab's brokers have them; a canary offers them here
+    "--partitions": {"INTEGER", "N,..."},  # some experiments measure several numbers of them
+    "--throughput": {"INTEGER", "NUMBER"},
+    "--rotate": {"", "TOPIC"},  # a tap takes one topic, and no other way to move leaders
+    "--timeout": {"DURATION", "MS|DURATION"},  # as in Kafka's tool, milliseconds
+    "--topic": {"TOPIC", "TOPIC[:PARTITIONS[:REPLICAS]]"},  # a lab makes them
+    "--until": {"CONDITION,...", "WORD"},  # waits for conditions, or for one
+}
+"""Options that take something else in one command than in another. One of several words, given
+as `one|other`, has the words of its command."""
+
+
+def test_an_option_takes_the_same_in_every_command() -> None:
+    taken: dict[str, set[str]] = {}
+    for command in COMMANDS.values():
+        for option in command.params:
+            if isinstance(option, TyperOption) and not option.hidden:
+                value = "" if option.is_flag else str(option.metavar)
+                is_one_of_words = value.islower() or ("|" in value and "DURATION" not in value)
+                name = max(option.opts, key=len)
+                taken.setdefault(name, set()).add("WORD" if is_one_of_words else value)
+    assert {name: values for name, values in taken.items() if len(values) > 1} == SEVERAL
+    assert (taken["--all"], taken["--for"], taken["--plan"]) == ({""}, {"DURATION"}, {"FILE"})
+    assert taken["--partition"] == {"TOPIC:PARTITION"}
+
+
+def test_all_is_everything() -> None:
+    """Nowhere a part of it, or something else."""
+    meant = {
+        " ".join(option.help.split())
+        for command in COMMANDS.values()
+        for option in command.params
+        if isinstance(option, TyperOption) and "--all" in option.opts and option.help
+    }
+    assert len(meant) > 3
+    assert [text for text in meant if not re.match("Every(thing)? ", text)] == []
+
+
 @pytest.mark.parametrize("path", COMMANDS)
 def test_a_page_fits_80_columns(path: str) -> None:
     context = Context(COMMANDS[path], info_name=f"kipctl {path}")

@@ -34,6 +34,7 @@ OF_ALL = {
     "kipctl.cli.mistyped",
     "kipctl.cli.pairs",
     "kipctl.cli.streams",
+    "kipctl.counts",
     "kipctl.errors",
     "kipctl.extras",
     "kipctl.cleanup_failures",

@@ -9,11 +9,11 @@ from typer.core import TyperCommand
 from kipctl.cli.app import root_command, takes_cluster
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import commands
-from kipctl.cli.target import repeated_options
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table, paragraphs
+from kipctl.transport.target import repeated_options
 
 CITED = "It began as kipctl undo --yes, by me."
 UNDO = "Undo: " + Command("undo", "an entry") + " (saved in /a/b)"

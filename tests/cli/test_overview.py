@@ -5,10 +5,17 @@ from pathlib import Path
 import pytest
 from in_process import kipctl
 
-from kipctl.cli.overview import Health, Overview, health_of, in_one_line, next_commands, sentences
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import ExitStatus
+from kipctl.report.overview import (
+    Health,
+    Overview,
+    health_of,
+    in_one_line,
+    next_commands,
+    sentences,
+)
 
 WELL = Health(3, 2, 24, 0, 0, 0, 0)
 UNWELL = Health(3, 2, 24, 1, 4, 5, 6)
@@ -63,6 +70,18 @@ MEASURE = "perf produce --during rotate"
             Overview("a:1", "", WELL, "", entry=CUT),
             [LOOK, f"A change {CUT}."],
             [DRY, "changes list", "inspect brokers"],
+        ),
+        (
+            Overview(
+                "a:1",
+                "",
+                Health(3, 2, 24, 0, 0, 0, 6),
+                "",
+                changed_by="reassign, process 7",
+                may_be_paused=True,
+            ),
+            [LOOK, "Of them 6 are being reassigned.", "Changing it now: reassign, process 7."],
+            ["changes list", "changes pause", "changes cancel"],
         ),
         # What another kipctl is at is followed, and not resumed.
         (

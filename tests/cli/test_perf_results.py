@@ -2,9 +2,9 @@
 
 import pytest
 
-from kipctl.cli.perf_e2e import what_failed
 from kipctl.cli.perf_results import status_of_failed
 from kipctl.errors import ExitStatus
+from kipctl.report.e2e_tables import what_failed
 
 DENIED = "TOPIC_AUTHORIZATION_FAILED"
 

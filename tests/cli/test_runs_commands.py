@@ -85,7 +85,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_an_empty_store_says_how_to_fill_it(store: Store) -> None:
-    assert "kipctl perf produce --record NAME" in store.kipctl("list").out
+    assert "kipctl perf produce --record first" in store.kipctl("list").out
 
 
 def test_the_list_has_a_line_for_each_run(store: Store) -> None:
@@ -120,7 +120,7 @@ def test_the_list_as_json(store: Store) -> None:
             "acks": "all",
             "leader_discovery": "kip951",
             "actions": "1 x rotate",
-            "p999_ms": 41.25,
+            "latency_ms": {"p999": 41.25},
             "folder": str(recorded.folder),
             "state": "whole",
             "bytes": sum(f.stat().st_size for f in recorded.folder.rglob("*.*") if f.is_file()),

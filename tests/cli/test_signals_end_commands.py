@@ -15,7 +15,7 @@ import pytest
         ("inspect brokers", signal.SIGTERM),
         ("request-log on --all-brokers --for 1h --yes", signal.SIGHUP),
         ("perf produce --num-records 9 --throughput 5 --record-size 9", signal.SIGTERM),
-        ("experiment closest-replica --quick", signal.SIGHUP),
+        ("experiment metadata --quick", signal.SIGHUP),
     ],
 )
 def test_a_signal_ends_it_while_it_waits(command: str, sent: signal.Signals) -> None:

@@ -66,7 +66,7 @@ REFUSED = {
     ],
     "perf consume": [
         ("--topic t --offset 1 --from-latest", "--offset and --from-latest exclude one another"),
-        ("--topic t --partition 1", "--partition goes with --num-records alone."),
+        ("--topic t --partition t:1 --offset 5", "--offset goes with --num-records alone."),
     ],
     "perf e2e": [
         ("--forever --num-records 3", "--forever and --num-records exclude one another"),
@@ -140,6 +140,7 @@ def test_a_bootstrap_server_that_is_none(tmp_path: Path) -> None:
         "inspect leaders",
         "inspect hints",
         "inspect replica-selection",
+        "conform broker",
         "request-log status",
         "request-log off",
         "request-log on --all-brokers --until-off --yes",

@@ -25,6 +25,7 @@ VALID = {
     "throttle adapt": "--yes",
     **dict.fromkeys(("throttle show", "throttle clear"), ""),
     "clusters show": "never",
+    "clusters remove": "never --yes",
     "clusters add": "new --bootstrap-server 127.0.0.1:1",
     "perf consume": "--topic t --num-records 10",
     "perf e2e": "--num-records 10",
@@ -40,16 +41,22 @@ VALID = {
     "runs export": "{run} {new}",
     "runs remove": "{run} --yes",
     "explain": "few-moves",
+    "conform run": "--preset kipctl --rules 951-1 --repeats 1",
+    "conform broker": "",
+    "conform serve": "951-1",
+    "conform list": "",
+    "conform explain": "951-1",
 }
 """`{run}` and `{other}` are runs, `{log}` a request log; nothing is at `{new}` and `{none}`."""
 
 QUIET = {
     *("clusters add", "clusters list", "lab status", "explain", "runs list"),
+    *("conform list", "conform explain"),
     *("runs show", "runs repair", "spark status", "spark stop"),
 }
 """These only look at what is on this machine."""
 
-NEEDS_LAB = {"clusters show", "lab down", *WITH_A_LAB}
+NEEDS_LAB = {"clusters show", "clusters remove", "lab down", *WITH_A_LAB}
 """Without a lab of that name their right command line is wrong usage too."""
 
 _PLANS = ("--plan", "--drain", "--leader", "--balance", "--add", "--replace")
@@ -63,6 +70,7 @@ ALONE = {
     **{("elect preferred", o): "" for o in ("--json-file", "--topic", "--broker", "--partition")},
     **{("elect unclean", o): "--yes" for o in ("--json-file", "--topic", "--partition")},
     ("tap", "--ca"): "--tls-to-brokers",
+    ("tap", "--until-met"): "--rotate t --yes",
     ("inspect replica-selection", "--for"): "--watch",
     ("inspect replica-selection", "--price-per-gb"): "--rate-over 5s",
     ("request-log on", "--broker"): "--until-off --yes",
@@ -103,12 +111,19 @@ WRONG: dict[str, tuple[str, ...]] = {
     **each("--idle-timeout --start-timeout", "soon", "0s", "-5s", "5y"),
     **each("--between --look-again", "soon", "-5s", "5y", ""),
     **each("--metadata-delay --stale-metadata", "1x", "soon", "-1ms"),
-    **each("--since --until", "soon", "2026-13-01T00:00:00", "5x"),
+    **each("--since --before --until", "soon", "2026-13-01T00:00:00", "5x"),
     **each("--add --drain", "x", "-1", "1,,2", ""),
     **each("--payload-delimiter --scratch", ""),
     **each("--spare", "-1", "x", "0.5", ""),
     **each("--name --phase", "never", ""),
     **each("--save --svg", "{run}", "{broken}", "{broken}/below/it"),
+    **each("--quiet-metadata --start-timeout", "soon", "0s", "-5s", "5y"),
+    **each("--repeats", *_COUNT, "100"),
+    **each("--expect", "{none}", "{run}", "{broken}"),
+    "--as": ("broker", ""),
+    "--junit": ("{run}", "{none}/report.xml", ""),
+    "--preset": ("never", ""),
+    "--rules": ("951-99", "951,", ""),
     "--acks": ("2", "", "all,2", "none"),
     "--balance": ("replicas", ""),
     "--leader": ("t-0", "t=1", "0=1", "t-0=x", "-0=1"),
@@ -118,7 +133,7 @@ WRONG: dict[str, tuple[str, ...]] = {
         "",
     ),
     "--advertise": ("a:x", "a:1", ":1"),
-    "--arms": ("java", "", "probe-kip951,,", "java-4"),
+    "--arms": ("java", "", "probe-kip951,,", "java-4", "=x"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
     "--batch": (*_COUNT, "10001"),
     "--batches": ("", "0", "-1", "few", "1,", "1.5"),
@@ -152,7 +167,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--master": ("nowhere", "spark://", "spark://host", "local[0]", "local[x]", ""),
     "--metrics-url": ("127.0.0.1:1", "ftp://127.0.0.1/metrics", "http://", ""),
     "--output": ("xml", ""),
-    "--partition": ("x", "-1"),
+    "--partition": ("t", "t:x", "t:-1"),
     "--payload-file": ("{none}", "{run}", "/dev/null"),
     "--policy": ("all", ""),
     "--port": ("0", "-1", "65536", "x"),
@@ -162,6 +177,9 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--record": ("a name", "*", "{run}"),
     "--reporting-interval": ("0", "-1", "x"),
     "--require-local": ("most", "101%", "-1%", ""),
+    "--rotate": ("", "a b"),
+    "--run": ("",),
+    "--until-met": _COUNT,
     "--reset": ("often", "0/s", "-1/s", "nan/s"),
     "--scale": ("large", ""),
     "--security": ("gssapi", ""),
@@ -181,7 +199,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 """By an option's name, wherever it is."""
 
 PATTERNS = (
-    *("throttle set", "throttle adapt"),
+    *("conform broker", "throttle set", "throttle adapt"),
     *("changes cancel", "clusters test", "reassign", "wait", "elect preferred", "elect unclean"),
     *(f"inspect {what}" for what in INSPECTED if what != "brokers"),
 )
@@ -191,8 +209,7 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("reassign", "--replication-factor"): _COUNT,
     ("lab up", "--name"): ("a/b", "..", "", "a b"),
     ("lab down", "--name"): (),  # what is not there is as it is asked for
-    ("elect preferred", "--partition"): ("t", "t:x", "t:-1"),
-    ("elect unclean", "--partition"): ("t", "t:x", "t:-1"),
+    ("perf consume", "--partition"): ("t", "t:x", "t:-1", "other:1"),
     ("elect preferred", "--until"): ("soon", "", "balanced,"),
     ("wait", "--until"): ("soon", "", "in-sync,", "in-sync preferred"),
     ("roll", "--broker"): ("x", "-1", "1.5", "1,2", "", "none"),
@@ -214,12 +231,15 @@ ARGUMENTS = {
     **dict.fromkeys(WITH_A_LAB, ("x",)),
     "clusters add": ("' ' --bootstrap-server 127.0.0.1:1",),
     "clusters show": ("never",),
+    "clusters remove": ("never --yes",),
     "clusters test": ("never", "one --cluster other", "one --bootstrap-server 127.0.0.1:1"),
     "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "analyze request-log": ("''", "{none}", "{log} {none}"),
     **dict.fromkeys(("undo", *(f"changes {v}" for v in CHANGES[1:4]), "changes cancel"), ("''",)),
     "experiment run": ("{none}", "{folder}", "{log}"),
     "throttle set": ("50", "0MB/s", "fast", "''"),
+    "conform run": ("no-such-command", "--preset kipctl true", "--as proxy --rules 951-1 true"),
+    **dict.fromkeys(("conform serve", "conform explain"), ("951", "951-99", "''")),
     "explain": ("few-move", "README", "''"),
     "report": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "runs show": ("{none}", "{folder}", "never"),

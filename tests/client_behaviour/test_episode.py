@@ -11,7 +11,8 @@ import pytest
 
 from kipctl.client_behaviour.episode import Episode, Hint, HintFault, Outcome
 
-WORD = re.compile(r"([rs])(\d)@(\d+)(?::(\d)\.(\d+)(!?))?(\*?)")
+WORD = re.compile(r"([rs])(\d)@(\d+)(?::(\d)\.(\d+)([!~]?))?(\*?)")
+FAULTS = {"!": HintFault.REFUSER, "~": HintFault.SAME_EPOCH}
 
 
 def played(script: str) -> Episode:
@@ -31,9 +32,7 @@ def played(script: str) -> Episode:
             assert episode is not None
             episode.sent(int(broker), broker, now_us, is_named=is_named, leads=bool(leads))
             continue
-        hint = (
-            Hint(int(leader), int(epoch), HintFault.REFUSER if fault else None) if leader else None
-        )
+        hint = Hint(int(leader), int(epoch), FAULTS.get(fault)) if leader else None
         if episode is None:
             episode = Episode.begin(int(broker), broker, now_us, hint)
         else:
@@ -44,6 +43,7 @@ def played(script: str) -> Episode:
 
 IN_FLIGHT = " ".join(f"r1@{ms}:2.6" for ms in range(5))
 LOOP = " ".join(f"s1@{ms} r1@{ms + 5}:1.5!" for ms in range(5, 200, 10))
+IN_A_ROW = " ".join(f"r1@{ms}" for ms in range(0, 105, 15))
 SLOW = " ".join(f"s1@{ms} r1@{ms + 5}:1.5!" for ms in range(100, 2000, 100))
 
 
@@ -96,12 +96,32 @@ def test_what_became_of_the_hint_and_how_long_it_took(
         ("r1@0:2.6 " + " ".join(f"s2@{ms}* r2@{ms + 1}" for ms in range(1, 150, 2)), True),
         # So many were under way together, and are answered at once.
         (" ".join(f"r1@{ms}:2.6" for ms in range(20)) + " s2@21*", False),
+        # Metadata was looked at in between: what was in a row before is over.
+        (f"{IN_A_ROW} m {' '.join(f'r1@{ms}' for ms in range(105, 115))}", False),
+        (f"{IN_A_ROW} m {' '.join(f'r1@{ms}' for ms in range(105, 215, 10))}", True),
     ],
 )
 def test_a_loop_is_many_refusals_in_a_row_without_a_pause(script: str, is_loop: bool) -> None:
     episode = played(script)
     assert episode.is_loop is is_loop
     assert episode.refusals == script.count("r")
+
+
+@pytest.mark.parametrize(
+    ("script", "strayed"),
+    [
+        ("r1@0:2.5~ s2@1", HintFault.SAME_EPOCH),
+        ("r1@0:2.5~ s3@1", None),
+        ("r1@0:2.5~ named s2@1", None),
+        # A hint that is news sends it there as well, before or after.
+        ("r1@0:2.5~ r1@1:2.6 s2@2", None),
+        ("r1@0:2.6 r1@1:2.5~ s2@2", None),
+    ],
+)
+def test_who_goes_where_only_a_hint_that_is_no_news_says_strays(
+    script: str, strayed: HintFault | None
+) -> None:
+    assert played(script).strayed is strayed
 
 
 def test_what_is_wrong_with_hints_is_kept_once_and_a_usable_one_counts() -> None:

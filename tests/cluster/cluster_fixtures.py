@@ -13,6 +13,16 @@ from reassigning import Reassigning, reassigning
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
+__all__ = [
+    "a_busy_broker_is_not_silent",
+    "clock",
+    "cluster",
+    "fake",
+    "kipctl",
+    "make_topic",
+    "state",
+]
+
 
 @pytest.fixture(autouse=True)
 def a_busy_broker_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:

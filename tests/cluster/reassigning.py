@@ -146,6 +146,8 @@ class Reassigning(Commands):
     disk_looks: int = 1
     """So often a partition is seen on its way to a directory before it is there; 0: for good."""
     disks_asked: list[dict[PartitionId, str]] = field(default_factory=list)
+    swapped_late: set[PartitionId] = field(default_factory=set)
+    """Those that take their place just before the next request for a directory is worked on."""
     port: int = 0
     unreached: bool = False
     """Whether brokers are listed where nobody can reach them, as behind one port-forward."""
@@ -213,10 +215,12 @@ class Reassigning(Commands):
                 return self._elect(asked.request, code)
             case DescribeConfigsRequest():
                 return self._configs(asked.request)
+            case DescribeLogDirsRequest() if code:
+                return DescribeLogDirsResponse(error_code=code)
             case DescribeLogDirsRequest():
                 return self._log_dirs()
             case AlterReplicaLogDirsRequest():
-                return self._alter_log_dirs(asked.request)
+                return self._alter_log_dirs(asked.request, code)
             case IncrementalAlterConfigsRequest():
                 return self._alter_configs(asked.request)
         return None
@@ -247,7 +251,8 @@ class Reassigning(Commands):
         held = self.partitions[partition_id]
         if self.late_looks:
             held = self.shown_before.get(partition_id, held)
-        alive = tuple(b for b in held.all_replicas if b in self.brokers)
+        # One that is being added is listed, and not in sync.
+        alive = tuple(b for b in held.all_replicas if b in self.brokers and b in held.replicas)
         return MetadataResponsePartition(
             partition_index=partition_id.partition,
             leader_id=held.leader,
@@ -396,7 +401,9 @@ class Reassigning(Commands):
             self.futures, self._disks_looked = {}, 0
         return answer
 
-    def _alter_log_dirs(self, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    def _alter_log_dirs(
+        self, request: AlterReplicaLogDirsRequest, code: int
+    ) -> AlterReplicaLogDirsResponse:
         wanted = {
             PartitionId(topic.name, number): one.path
             for one in request.dirs
@@ -404,9 +411,11 @@ class Reassigning(Commands):
             for number in topic.partitions
         }
         self.disks_asked.append(wanted)
+        late, self.swapped_late = self.swapped_late & self.futures.keys(), set()
+        self.located |= {p: self.futures.pop(p) for p in late}
         for p, to in wanted.items():
             self.futures.pop(p, None)
-            if p not in self.refused and self.located.get(p, self.log_dirs[0]) != to:
+            if not code and p not in self.refused and self.located.get(p, self.log_dirs[0]) != to:
                 self.futures[p] = to
         return AlterReplicaLogDirsResponse(
             results=tuple(
@@ -414,7 +423,7 @@ class Reassigning(Commands):
                     p.topic,
                     (
                         AlterReplicaLogDirPartitionResult(
-                            p.partition, ErrorCode.KAFKA_STORAGE_ERROR * (p in self.refused)
+                            p.partition, code or ErrorCode.KAFKA_STORAGE_ERROR * (p in self.refused)
                         ),
                     ),
                 )

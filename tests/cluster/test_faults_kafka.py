@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import OnLab
 from confluent_kafka.admin import AdminClient, NewTopic
+from lab_state import UNASKED_NOTHING
 from on_lab import Kipctl, Ran, in_sync, wait_until_everywhere
 
 from kipctl.lab.cluster import Lab, take_down
@@ -25,7 +26,7 @@ def faulty(guard: None) -> Iterator[Lab]:
     A paused broker stays listed and in sync, however long a busy machine looks at it.
     """
     kept = ("broker.session.timeout.ms", "replica.lag.time.max.ms")
-    config = tuple((name, "600000") for name in kept)
+    config = (*UNASKED_NOTHING, *((name, "600000") for name in kept))
     lab = Lab.up(LabSpec(name="faulty", c1_only=True, config=config), lambda text: None)
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     replicas = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
@@ -102,7 +103,6 @@ def test_a_paused_broker_is_not_taken_for_one_that_knows(
         waiting.result()
 
 
-# Without a controller brokers look for one with all the processor time that there is.
 @pytest.mark.parametrize("timeout_s", [4.0])
 def test_without_a_controller_it_is_said_and_all_works_again_once_it_is_back(
     faulty: Lab, kipctl: Kipctl

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from passing_clock import replaced_time
 
 from kipctl.cluster.broker_metrics import BrokerMetrics
 from kipctl.cluster.request_log_cost import estimate, request_rates
@@ -130,11 +131,11 @@ def test_rates_are_counted_by_the_brokers_themselves(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("kipctl.cluster.request_log_cost.scrape", scrape)
     now = [5.0]
-    monkeypatch.setattr("kipctl.cluster.request_log_cost.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(
-        "kipctl.cluster.request_log_cost.time.sleep", lambda _: now.append(now.pop() + 2)
-    )
-    rates = request_rates(["http://a/", "http://b/", "http://c/"], BROKERS)
+    with replaced_time(
+        monotonic=lambda: now[0],
+        sleep=lambda _: now.append(now.pop() + 2),
+    ):
+        rates = request_rates(["http://a/", "http://b/", "http://c/"], BROKERS)
     assert rates == {1: 100.0, 2: 0.0}
 
 

@@ -25,13 +25,15 @@ TAP = "127.0.0.1:9192"
 class Shell:
     """Call it with a line; it returns what was printed, to stdout and to stderr.
 
-    Known are `kipctl ...`, `echo $?`, `sleep N`, `kipctl ... &`, which has begun once it has said
-    something, and `kill %1; wait`, which ends that. Anything else raises ValueError.
+    Known are `kipctl ...`, `printf TEXT`, both also with `> FILE`, `echo $?`, `sleep N`,
+    `kipctl ... &`, which has begun once it has said something, and `kill %1; wait`, which ends
+    that. Anything else raises ValueError. What pages name by the `names` is another thing here.
     """
 
     kipctl: OneProcess
     variables: dict[str, str]
     folder: Path
+    names: dict[str, str] = field(default_factory=dict)
     shortens: bool = True
     status: int = 0
     _port: int = field(default_factory=lambda: first_of_free_ports(5))
@@ -45,9 +47,16 @@ class Shell:
             out, err = self._meanwhile.communicate()
             self.status = self._meanwhile.returncode
             return self._as_on_page(out), err
+        for said, real in self.names.items():
+            typed = typed.replace(said, real)
         for said, shorter in SHORTER.items() if self.shortens else ():
             typed = typed.replace(said, shorter)
         program, *words = shlex.split(typed.replace(TAP, f"127.0.0.1:{self._port}"), comments=True)
+        file = None
+        if words[-2:-1] == [">"]:
+            *words, _, file = words
+        if program == "printf":
+            return self._printed("".join(words), file), ""
         if program == "sleep":
             subprocess.run([program, *words], check=True)
             return "", ""
@@ -58,9 +67,16 @@ class Shell:
         short = SHORT.get(" ".join(words[:2]), [])
         if not self.shortens or (short and short[0] in words):
             short = []
-        said = self.kipctl(*words, *short, **self.variables)
+        said = self.kipctl(*words, *short, works_in=self.folder, **self.variables)
         self.status = said.status
-        return said.out, said.err
+        return self._printed(self._as_on_page(said.out), file), self._as_on_page(said.err)
+
+    def _printed(self, text: str, file: str | None) -> str:
+        """What is seen of it: nothing where it goes into a file."""
+        if file is None:
+            return text
+        (self.folder / file).write_text(text)
+        return ""
 
     def close(self) -> None:
         """End what still runs."""
@@ -81,4 +97,6 @@ class Shell:
         return self._as_on_page(self._meanwhile.stderr.readline())
 
     def _as_on_page(self, printed: str) -> str:
+        for said, real in self.names.items():
+            printed = printed.replace(real, said)
         return printed.replace(f"127.0.0.1:{self._port}", TAP)

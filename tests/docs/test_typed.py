@@ -72,6 +72,15 @@ def test_each_command_of_a_page_can_be_typed(page: Path) -> None:
     assert wrong == []
 
 
+def test_each_page_of_a_task_or_a_command_begins_with_a_command() -> None:
+    index, _, _ = (REPOSITORY / "docs/README.md").read_text().partition("## How it works")
+    pages = {REPOSITORY / "docs" / name for name in re.findall(r"\]\(([\w/-]+\.md)", index)}
+    assert len(pages) > 25
+    for page in pages:
+        first, _, _ = fences(page.read_text())[0]
+        assert first < 12, page
+
+
 def parsed(words: list[str]) -> None:
     command = root_command()
     if words[:1] == ["analyze"] and words[1:2] not in (["runs"], ["request-log"]):

@@ -30,7 +30,7 @@ def test_batches_of_two_sizes_are_measured_and_recorded(
     for arm in told["arms"]:
         assert arm["rotations"] == 2
         assert arm["rotation_ms"] > 0
-        assert arm["latency_p99_ms"] >= arm["latency_p50_ms"] > 0
+        assert arm["latency_ms_of_runs"]["p99"] >= arm["latency_ms_of_runs"]["p50"] > 0
         assert arm["moves"]["met"] <= 12  # who hears of a move before it sends meets none
         assert arm["records_failed"] == 0
     assert {one["verdict"].partition(":")[0] for one in told["differences"]} == {"cannot be told"}

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from trace_rows import table
 
+from kipctl.changes.execution.batch_execution import Execution
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UnreachableError, UsageError
@@ -116,8 +117,8 @@ def test_leaders_that_cannot_be_put_back_take_the_place_of_no_result(
 ) -> None:
     led = Partition(PartitionId("t", 0), (1, 2), (1, 2), leader=1, leader_epoch=0)
 
-    def fails(cluster: object, chosen: object, **how: object) -> None:
-        assert chosen == {led.id}
+    def fails(change: Execution, **how: object) -> None:
+        assert [*change.plan.preferred_leaders.items()] == [(led.id, 1)]
         raise UnreachableError("No broker answers.")
 
     monkeypatch.setattr(restarts, "take_snapshot", lambda _: Snapshot("id", (), (led,)))

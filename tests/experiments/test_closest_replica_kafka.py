@@ -46,15 +46,15 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(
     assert set(leader["bytes_by_rack"]) == {"rack-1", "rack-2", "rack-3"}
     assert leader["missing"] == closest["missing"] == 0
 
-    gone = closest["runs"][0]["gone"]
+    gone = closest["runs"][0]["outage"]
     assert 4 <= gone["partitions"] == gone["partitions_back"] <= 6  # those that were being read
     assert gone["elsewhere_after_ms"]["p50"] > 0
     assert gone["pause_ms"]["max"] >= gone["pause_ms"]["p50"] > 0
     # Leaders alone: what rack-2 led is led elsewhere from then on.
-    assert leader["runs"][0]["gone"]["partitions"] == 2
-    assert leader["runs"][0]["gone"]["partitions_back"] == 0
+    assert leader["runs"][0]["outage"]["partitions"] == 2
+    assert leader["runs"][0]["outage"]["partitions_back"] == 0
 
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["probe-kip951-closest.1", "probe-kip951-leader.1"]
     assert all(read_stored_run(tmp_path / name).flaw == "" for name in names)
-    assert [table.name for table in replica_tables(document)] == ["traffic", "cost", "gone"]
+    assert [table.name for table in replica_tables(document)] == ["traffic", "cost", "outage"]

@@ -8,6 +8,7 @@ from kipctl.experiments.arms.arm import (
     WITHOUT_HINTS,
     Arm,
     Client,
+    CommandClient,
     JavaClient,
     LibrdkafkaClient,
     ProbeClient,
@@ -65,6 +66,48 @@ def test_what_is_no_arm_is_refused_as_is_one_that_is_named_twice(text: str) -> N
         parse_arms(text)
     with pytest.raises(UsageError, match="librdkafka is named twice"):
         parse_arms("librdkafka,probe-refresh,librdkafka")
+
+
+def test_a_command_is_two_arms_with_hints_and_without() -> None:
+    text = """probe-kip951,mine=./app --to {bootstrap} 'a, b' {topic},other="x,y" z"""
+    arms = parse_arms(text, takes_commands=True)
+    assert [(arm.name, arm.drop_hints) for arm in arms] == [
+        ("probe-kip951", False),
+        ("mine-unhinted", True),
+        ("mine", False),
+        ("other-unhinted", True),
+        ("other", False),
+    ]
+    assert arms[2].client == CommandClient(("./app", "--to", "{bootstrap}", "a, b", "{topic}"))
+    assert arms[4].client == CommandClient(("x,y", "z"))
+    compared = [(a.name, b.name, b.takes_hints) for a, b in pairs(arms)]
+    assert compared == [("mine-unhinted", "mine", True), ("other-unhinted", "other", True)]
+
+
+def test_the_same_command_twice_is_compared_with_its_own_arm_without_hints() -> None:
+    """How far two such arms differ is how far off what is measured may be."""
+    arms = parse_arms("old='./app',new='./app'", takes_commands=True)
+    compared = [(without.name, with_it.name) for without, with_it in pairs(arms)]
+    assert compared == [("old-unhinted", "old"), ("new-unhinted", "new")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mine=./app 'open", '--arms mine "./app \'open": no closing quotation'),
+        ("mine=   ", "'mine=' is no arm"),
+        ("mine=a,mine=b", "is named twice"),
+    ],
+)
+def test_a_command_that_cannot_be_read_is_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_arms(text, takes_commands=True)
+    assert said in refused.value.what
+
+
+def test_a_command_is_no_arm_where_records_are_read_too() -> None:
+    with pytest.raises(UsageError, match="a command is no arm here"):
+        parse_arms("mine=./app")
 
 
 def test_all_arms_need_these_java_clients_and_are_compared_so() -> None:

@@ -58,10 +58,11 @@ def test_arms_that_never_meet_are_different_and_the_cut_is_of_the_first() -> Non
     assert found.with_it == pytest.approx(0.5, rel=0.02)
     assert found.verdict.is_different is True
     assert found.cut_percent == pytest.approx(99.5, abs=0.1)
-    document = found.as_document()
+    document = found.as_document("a", "b", "p99", "p99")
     assert document["different"] is True
+    assert document["ratio_interval"]
     assert document["ratio_interval"][1] < 0.05
-    assert document["with_by_run_ms"] == [0.4, 0.5, 0.6]
+    assert document["with_ms_by_run"] == [0.4, 0.5, 0.6]
 
 
 def test_an_arm_is_not_told_apart_from_itself_nor_by_runs_that_vary_as_much() -> None:
@@ -79,7 +80,7 @@ def test_too_little_cannot_be_told(
 ) -> None:
     found = differing(without, with_it)
     assert found.verdict.is_different is None
-    assert found.as_document()["verdict"].startswith("cannot be told")
+    assert found.verdict.text.startswith("cannot be told")
 
 
 def test_what_is_asked_at_once_is_adjusted() -> None:

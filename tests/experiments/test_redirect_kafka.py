@@ -1,5 +1,6 @@
 """`kipctl experiment redirect` on real brokers: arms, conditions, the record, a prediction."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,9 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
         assert figures(Run(folder)).latency.as_ms() == arm["latency_ms"]
 
     predicted = experiment("redirect --predict --curve curve")["prediction"]
-    assert {one["behind"] for one in predicted["saved"]} == {"p50", "p99", "max"}
+    assert {one["behind"] for one in predicted["savings"]} == {"p50", "p99", "max"}
     assert len(predicted["brokers"]) == 3
-    assert predicted["saved"][0]["without_wait_ms"] == arms["probe-baseline"]["move_wait_ms"]
+    assert predicted["savings"][0]["without_ms"] == arms["probe-baseline"]["move_wait_ms"]
     with Cluster(lab.bootstrap_server) as cluster:
         await_no_own_topics(cluster)
 
@@ -112,3 +113,20 @@ def test_other_clients_are_measured_by_the_same_rule_and_a_cap_takes_hints_away(
         rpcs = Run(tmp_path / f"other-{name}.1").read("rpcs").to_pylist()
         versions[name] = {r["api_version"] for r in rpcs if r["api_key"] == ApiKey.PRODUCE}
     assert versions == {"java-4.3.1-capped": {9}, "java-4.3.1": {13}, "librdkafka-1ms": {10}}
+
+
+def test_any_program_is_measured_with_hints_and_without(lab: Lab) -> None:
+    program = f"{sys.executable} -m kipctl perf produce --bootstrap-server {{bootstrap}} "
+    program += "--topic {topic} --num-records {records} --throughput {rate} --force"
+    found = in_this_process(
+        *("experiment", "redirect", "--quick", "--runs", "1", "--partitions", "6"),
+        *("--num-records", "600", "--throughput", "75", "--every", "2s"),
+        *("--arms", f"mine={program}", "--bootstrap-server", lab.bootstrap_server, "-o", "json"),
+    )
+    assert found.status == 0, found.err
+    arms = {arm["arm"]: arm for arm in found.document["arms"]}
+    assert list(arms) == ["mine-unhinted", "mine"]
+    assert arms["mine-unhinted"]["redirects"]["hints"]["present"] == 0
+    assert arms["mine"]["redirects"]["batches"] > 0
+    (compared,) = found.document["comparisons"]
+    assert (compared["without"], compared["with"]) == ("mine-unhinted", "mine")

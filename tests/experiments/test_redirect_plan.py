@@ -57,9 +57,15 @@ def test_quick_has_fewer_arms_and_enough_rotations_to_compare() -> None:
     assert plan.runs * plan.rotations >= 5
     assert plan.runs * len(plan.arms) * plan.seconds <= 60
     # What is given goes before the scale.
-    arms = parse_arms("librdkafka")
+    arms = parse_arms("librdkafka,librdkafka-1ms")
     plan = planned(Scale.QUICK, {"arms": arms, "runs": 5, "throughput": None}, FRESH)
     assert (plan.arms, plan.runs, plan.throughput) == (arms, 5, usual_rate(os.cpu_count() or 1))
+
+
+@pytest.mark.parametrize("arms", ["probe-kip951", "java-4.3.1,librdkafka,probe-kip951"])
+def test_what_would_not_be_compared_is_refused_before_it_begins(arms: str) -> None:
+    with pytest.raises(UsageError, match="Nothing would be compared"):
+        planned(Scale.QUICK, {"arms": parse_arms(arms)}, FRESH)
 
 
 def test_rotations_give_stale_metadata_the_time_to_pass() -> None:

@@ -16,7 +16,7 @@ from kipctl.experiments.redirect.plan import Scale, planned
 from kipctl.experiments.redirect.predict import predicted, recorded_curve
 from kipctl.experiments.redirect.result import curve_document, curve_lines, document, set_up
 from kipctl.load.metadata.convergence import Sightings
-from kipctl.report.experiment_tables import redirect_answer, redirect_tables
+from kipctl.report.experiment_tables import redirect_tables
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, Table
 from kipctl.trace.store import Run
@@ -49,17 +49,19 @@ def test_arms_of_one_client_are_compared_and_what_hints_do_is_told_apart() -> No
     assert [one["hints"] for one in found.values()] == [False, True, True]
     assert found["java-3.6.0", "java-4.3.1"]["verdict"] == "different"
     assert found["java-4.3.1-capped", "java-4.3.1"]["different"] is False
-    (said,) = redirect_answer({"arms": [], "comparisons": []})
-    assert said.first == "Nothing is compared: no client has two arms here (--arms)."
 
 
 def test_each_arm_stands_beside_what_was_published_of_its_like() -> None:
     rows = {one["arm"]: one for one in DOCUMENT["beside_published"]}
-    assert rows["java-3.6.0"]["published_p999_ms"] == 1675
+    assert rows["java-3.6.0"]["published_latency_ms"]["p999"] == 1675
     assert rows["java-3.6.0"]["against"] is None
-    assert rows["java-4.3.1-capped"]["published_p999_ms"] == 3022
+    assert rows["java-4.3.1-capped"]["published_latency_ms"]["p999"] == 3022
     hinted = rows["java-4.3.1"]
-    assert (hinted["p999_ms"], hinted["against"], hinted["published_p999_ms"]) == (
+    assert (
+        hinted["latency_ms"]["p999"],
+        hinted["against"],
+        hinted["published_latency_ms"]["p999"],
+    ) == (
         59,
         "java-3.6.0",
         215,
@@ -139,7 +141,8 @@ def test_a_gain_curve_has_a_line_for_each_arm_and_what_hints_save_at_each_point(
     assert fresh_ms == pytest.approx((48 * 50 * 46) ** (1 / 3), rel=1e-3)
     assert stale_ms == pytest.approx(1303.3, abs=0.1)
     curve = curve_document(STALE)
-    saved = {(one["staleness_ms"], one["without"]): one["saved_ms"] for one in curve["saved"]}
+    points = curve["savings"]
+    saved = {(one["stale_metadata_ms"], one["without"]): one["saved_ms"] for one in points}
     expected = {
         (0, "java-3.6.0"): 56.7,
         (0, "java-4.3.1-capped"): 0.7,
@@ -147,7 +150,7 @@ def test_a_gain_curve_has_a_line_for_each_arm_and_what_hints_save_at_each_point(
         (1000, "java-4.3.1-capped"): 1255.0,
     }
     assert saved == pytest.approx(expected, abs=0.2)
-    lines, savings = redirect_tables({"gain_curve": curve})
+    lines, savings = redirect_tables({**DOCUMENT, "gain_curve": curve})[-2:]
     assert lines.titles == ("arm", "0 ms", "1000 ms")
     assert lines.rows[2] == ("java-4.3.1", *(pytest.approx(ms, abs=0.1) for ms in (47.3, 48.3)))
     assert [(row[0], row[2], row[-1]) for row in savings.rows] == [
@@ -166,7 +169,7 @@ def test_a_prediction_reads_how_far_brokers_are_behind_off_the_curve() -> None:
     found = predicted(seen, parse_arms("java-3.6.0,java-4.3.1"), curve_lines(STALE))
     assert found["behind_ms"] == {"p50": 0, "p99": 2000, "max": 2000}
     assert found["brokers"][0] == {"broker": 1, "behind_ms": {"p50": 0, "p99": 0, "max": 0}}
-    first, *_, last = found["saved"]
+    first, *_, last = found["savings"]
     assert (first["behind"], first["beyond_the_curve"]) == ("p50", False)
     assert first["saved_ms"] == pytest.approx(56.7, abs=0.2)
     assert (last["behind"], last["beyond_the_curve"]) == ("max", True)

@@ -16,9 +16,9 @@ from kipctl.experiments.roll.published import (
     LOW,
     PUBLISHED,
     Workload,
-    in_short,
     published_for,
     set_up_differences,
+    set_up_line,
 )
 
 START_US = 1_000_000
@@ -113,8 +113,8 @@ def test_the_figures_of_a_half() -> None:
     assert found["detection_ms"] == {"p50": 2.0, "p99": 30.0, "max": 30.0}
     assert found["client_wait_ms"]["max"] == 1.5
     assert found["not_ready_ms"]["max"] == 9.0
-    assert found["produce_ms"] == {"p50": 5.0, "p99": 7.0, "max": 7.0}
-    assert found["end_to_end_ms"]["max"] == 8.0
+    assert found["acknowledged_ms"] == {"p50": 5.0, "p99": 7.0, "max": 7.0}
+    assert found["latency_ms"]["max"] == 8.0
     assert figures_in([away, back], produced, produced, redirects)["batches_sent_again"] == 3
     nothing = figures_in([away], produced, produced, table("redirects"))
     assert nothing["batches_sent_again"] == 0
@@ -164,7 +164,7 @@ ROLLED = {
     "controlled": True,
     "throughput": 500.0,
     "record_size": 1000,
-    "settle_s": 2.0,
+    "settle_seconds": 2.0,
     "runs": 3,
     "workers": 1,
 }
@@ -194,17 +194,17 @@ def test_what_was_under_way_at_the_end_is_not_settled() -> None:
 
 
 def test_what_differs_stands_beside_each_published_figure() -> None:
-    assert in_short(ROLLED, 108) == (
+    assert set_up_line(ROLLED, 108) == (
         "machines 1 (15); brokers 3 (6); controllers 1 (3); records/s 500 (234,000); "
         "bytes of a record 1,000 (512); producers 1 (6); consumers 1 (18); "
         "s between restarts 2 (600); runs 3 (2)"
     )
-    killed = in_short(ROLLED | {"controlled": False}, 2000)
+    killed = set_up_line(ROLLED | {"controlled": False}, 2000)
     assert "; partitions 2,000 (9,000); records/s 500 (23,400); " in killed
     assert killed.endswith("; runs 3 (2); brokers killed (stopped in good order)")
-    alike = ROLLED | {"brokers": 6, "controllers": 3, "settle_s": 600, "runs": 2}
+    alike = ROLLED | {"brokers": 6, "controllers": 3, "settle_seconds": 600, "runs": 2}
     alike |= {"throughput": 234_000, "record_size": 512}
-    assert in_short(alike, 108) == "machines 1 (15); producers 1 (6); consumers 1 (18)"
+    assert set_up_line(alike, 108) == "machines 1 (15); producers 1 (6); consumers 1 (18)"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ pytestmark = [campaign, pytest.mark.timeout(3600)]
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Victims]:
     with victims() as started:
+        with world(started) as one:
+            one.cut(to_other_disks(one), 0, "rehearsal")
+            assert set(one.fake.located.values()) == {"/data2"}, one.log
         yield started
 
 

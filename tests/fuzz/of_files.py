@@ -29,7 +29,6 @@ from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.kafka_json import read_election, reassignment_document
 from kipctl.changes.throttle import Change as ThrottleChange
 from kipctl.changes.throttle import Setting, Throttle
-from kipctl.cli.target import target_of
 from kipctl.cluster.request_log_record import read_records
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import ExitStatus
@@ -51,6 +50,7 @@ from kipctl.trace.run_start import RunStart
 from kipctl.trace.schema import SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE, Run
 from kipctl.transport.access import access_of
+from kipctl.transport.target import target_of
 from kipctl.typed_json import encoded
 
 Readers = Iterator[Mapping[str, Reader]]

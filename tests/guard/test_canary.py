@@ -49,6 +49,28 @@ def moved(*waits_ms: int) -> IntRows:
 NONE_B, NONE_R = batches(), moved()
 
 
+def test_a_moved_leader_is_one_however_many_batches_met_it_and_whenever_they_are_read() -> None:
+    recent = RecentLatencies()
+    for seen_us, met in enumerate((moved(5, 40), moved(9), NONE_R, moved(2), NONE_R)):
+        recent.add(NONE_B, met, seen_us)
+    assert recent.new_waits() == (0.009, 0.04)
+    assert recent.values([MOVED]) == {MOVED.text: 0.009}
+    # One that was told is not new when another batch meets it.
+    recent.add(NONE_B, moved(3), 6)
+    recent.add(NONE_B, NONE_R, 7)
+    assert recent.new_waits() == ()
+
+
+def test_a_batch_that_is_read_in_two_halves_waited_for_both() -> None:
+    first, second = moved(5), moved(7)
+    first[:, COLUMNS["redirects"].index("to_epoch")] = 1
+    second[:, COLUMNS["redirects"].index("attempt")] = 2
+    recent = RecentLatencies()
+    for seen_us, met in enumerate((first, second, NONE_R)):
+        recent.add(NONE_B, met, seen_us)
+    assert recent.new_waits() == (0.012,)
+
+
 @pytest.mark.parametrize(
     ("added", "values"),
     [
@@ -68,6 +90,7 @@ def test_the_latest_figures(
     recent = RecentLatencies()
     for seen_us, settled, redirects in added:
         recent.add(settled, redirects, seen_us)
+        recent.add(NONE_B, NONE_R, seen_us)  # a batch is whole when nothing has come since
     assert tuple(recent.values([P50, P99, MOVED]).values()) == values
 
 

@@ -76,7 +76,7 @@ def test_what_a_start_left_without_a_record_is_told_and_removed(no_labs: Path) -
     assert not (no_labs / "half").exists()
 
 
-def recorded_lab(folder: Path, owner: list[object] | None = None) -> None:
+def recorded_lab(folder: Path, owner: object = None) -> None:
     """A lab on record that has no node any more."""
     folder.mkdir(parents=True)
     (folder / "ready").touch()

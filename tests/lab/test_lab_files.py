@@ -1,9 +1,9 @@
 """What is asked of a lab becomes the files of its nodes: decided without Kafka."""
 
-import json
 from pathlib import Path
 
 import pytest
+from test_lab_commands import recorded_lab
 
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.stand import Place
@@ -240,20 +240,11 @@ def test_a_request_log_that_is_asked_for_is_on_and_has_more_room(
 
 @pytest.mark.parametrize("owner", [["\ud800", "5"], ["1", "5"], [1, 5], [1], {"pid": 1}, 1])
 def test_an_owner_that_is_no_process_is_no_labs(tmp_path: Path, owner: object) -> None:
-    record = {
-        "kafka_version": "4.3.1",
-        "jars": {"paths": ["/a.jar"], "folder": "/f"},
-        "seed": {"formatted": "/s", "archive": "/a"},
-        "cluster_id": "c",
-        "java": {"path": "/java", "version": 17},
-        "nodes": [],
-    }
-    file = tmp_path / "lab.json"
-    file.write_text(json.dumps(record | {"owner": [1, "5"]}))
-    assert Lab(tmp_path).owner == Process(1, "5")
-    file.write_text(json.dumps(record | {"owner": owner}))
-    with pytest.raises(ValueError, match=r"Expected `\w+`|surrogates"):
-        Lab(tmp_path)
+    recorded_lab(tmp_path / "right", [1, "5"])
+    assert Lab(tmp_path / "right").owner == Process(1, "5")
+    recorded_lab(tmp_path / "wrong", owner)
+    with pytest.raises(ValueError, match=r"Expected `[\w| ]+`|surrogates"):
+        Lab(tmp_path / "wrong")
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_a_lab_that_was_stopped_on_purpose_is_kept_with_all_that_it_has(measured
             with Cluster(measured.bootstrap_server, client_id=turn) as cluster:
                 cluster.metadata(())
         assert '"requestApiKeyName":"METADATA"' in log.read_text()
-        assert "Completed request:" not in measured.log_path(1).read_text()
+        assert "Completed request:" not in measured.node(1).log_path.read_text()
         if turn == "first":
             for node in measured.nodes:
                 measured.stop(node.id)
@@ -243,7 +243,7 @@ def test_a_start_that_is_cut_off_leaves_nothing_or_is_found(
 ) -> None:
     """A signal to end cleans up at once; what a killed kipctl leaves is cleaned by the next one."""
     with subprocess.Popen(
-        [sys.executable, "-m", "kipctl", "lab", "up", "--name", "cut-off"],
+        [sys.executable, "-m", "kipctl", *["lab", "up", "--brokers", "1", "--name", "cut-off"]],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -72,7 +72,7 @@ def test_status_shows_every_node(lab: Lab) -> None:
     assert document["bootstrap_server"] == lab.bootstrap_server
     assert document["state"] == "running"
     assert document["request_log"] is False
-    shown = ("id", "role", "rack", "pid", "state", "request_log")
+    shown = ("node", "role", "rack", "pid", "state", "request_log_file")
     assert [tuple(node[name] for name in shown) for node in document["nodes"]] == [
         (n.id, n.role.value, n.rack, n.pid, "running", str(n.request_log_path)) for n in lab.nodes
     ]
@@ -89,7 +89,7 @@ def test_logs_of_one_node_and_of_all(lab: Lab) -> None:
     status, out, _ = kipctl_lab("logs", "2", "--name", lab.name, "--lines", "3")
     assert status == 0
     assert len(out.splitlines()) == 3
-    assert out.splitlines()[0] in lab.log_path(2).read_text()
+    assert out.splitlines()[0] in lab.node(2).log_path.read_text()
     _, out, _ = kipctl_lab("logs", "--name", lab.name, "--lines", "1")
     labels = [line.partition(" | ")[0] for line in out.splitlines()]
     assert labels == ["broker-1", "broker-2", "broker-3", "controller-101"]
@@ -105,7 +105,7 @@ def test_logs_are_followed_until_ctrl_c(lab: Lab) -> None:
     ) as kipctl:
         assert kipctl.stdout is not None
         assert kipctl.stdout.readline() != ""
-        with lab.log_path(1).open("a") as log:
+        with lab.node(1).log_path.open("a") as log:
             log.write("a line of the test\n")
         assert "a line of the test\n" in iter(kipctl.stdout.readline, "")
         kipctl.send_signal(signal.SIGINT)
@@ -115,7 +115,7 @@ def test_logs_are_followed_until_ctrl_c(lab: Lab) -> None:
 def test_stop_start_pause_resume_and_kill(lab: Lab) -> None:
     assert becomes(lambda: brokers_listed_by(lab, 2) == {1, 2, 3})
     status, out, _ = kipctl_lab("pause", "1", "--name", lab.name, "--output", "json")
-    nodes = {node["id"]: node["state"] for node in json.loads(out)["labs"][0]["nodes"]}
+    nodes = {node["node"]: node["state"] for node in json.loads(out)["labs"][0]["nodes"]}
     assert (status, nodes[1]) == (0, "paused")
     assert becomes(lambda: states(lab) == ALL_RUN | {1: NodeState.PAUSED})
     lab.stop(3)

@@ -81,18 +81,15 @@ def told_why(settings: dict[str, Any]) -> str:
     return str(told[0])
 
 
-def java_tool(lab: Lab, tool: str, name: str, *arguments: str) -> str:
+def offsets_by_java(lab: Lab, name: str) -> str:
     """What one of Kafka's own tools says with a file of the lab's."""
     command = [str(lab.java.path), "-XX:TieredStopAtLevel=1", "-cp", lab.jars.classpath]
-    command += [f"org.apache.kafka.tools.{tool}", "--bootstrap-server", lab.bootstrap_server]
-    command += ["--command-config", str(lab.client_files[name]), *arguments]
+    command += ["org.apache.kafka.tools.GetOffsetShell", "--topic", TOPIC]
+    command += ["--bootstrap-server", lab.bootstrap_server]
+    command += ["--command-config", str(lab.client_files[name])]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
-
-
-def offsets_by_java(lab: Lab, name: str) -> str:
-    return java_tool(lab, "GetOffsetShell", name, "--topic", TOPIC)
 
 
 @contextmanager
@@ -141,11 +138,6 @@ def test_librdkafka_is_let_in_by_every_broker(secured_lab: Lab, user: str, mecha
 @pytest.mark.parametrize("file", FILES)
 def test_javas_own_tools_take_the_files(lab_with_topic: Lab, file: str) -> None:
     assert offsets_by_java(lab_with_topic, f"admin-{file}") == f"{TOPIC}:0:1\n"
-
-
-def test_javas_tool_for_reassignments_takes_them_too(secured_lab: Lab) -> None:
-    said = java_tool(secured_lab, "reassign.ReassignPartitionsCommand", "admin-plain", "--list")
-    assert said == "No partition reassignments found.\n"
 
 
 @pytest.mark.parametrize("mechanism", ["plain", "scram-sha-256", "scram-sha-512"])

@@ -79,6 +79,6 @@ def test_a_cluster_in_the_middle_of_its_upgrade(make_lab: MakeLab, tmp_path: Pat
     # Both log each request from their start, in the words of their own logging, and nowhere else.
     for node in (1, 2):
         assert '"requestApiKeyName":"METADATA"' in lab.node(node).request_log_path.read_text()
-        assert "Completed request:" not in lab.log_path(node).read_text()
+        assert "Completed request:" not in lab.node(node).log_path.read_text()
     # It answers a moment before it says so.
-    assert wait_until(lambda: STARTED in lab.log_path(1).read_text(), 300)
+    assert wait_until(lambda: STARTED in lab.node(1).log_path.read_text(), 300)

@@ -101,7 +101,11 @@ def test_what_to_read_and_how_much_need_not_be_known(
     assert read["records"]["read"] == RECORDS
     assert {broker["read_as"] for broker in read["brokers"]} == {"leader"}
     assert {broker["local"] for broker in read["brokers"]} == {None}
+    for partitions, held in (("1", RECORDS // 8), ("1 5", RECORDS // 2)):
+        words = " ".join(f"--partition {topic}:{one}" for one in partitions.split())
+        assert document(f"perf consume {words}")["records"]["read"] == held
     for words, told in (
+        (f"{CONSUME} --partition {topic}:6", "has no partition 6"),
         ("perf consume", topic),
         (f"{CONSUME} --from-latest", "--num-records"),
         ("perf consume --topic no-such --num-records 5", "no-such"),
@@ -130,7 +134,8 @@ def test_some_partitions_from_an_offset_to_their_end(
 ) -> None:
     ends = offsets(cluster, topic, LATEST)
     left = ends[1] + ends[3] - 2 * 100
-    words = f"{CONSUME} --partition 1 --partition 3 --offset 100 --timeout 5000"
+    chosen = "--partition consume-test:1 --partition consume-test:3"
+    words = f"{CONSUME} {chosen} --offset 100 --timeout 5000"
     ran = kipctl(f"{words} --num-records 100000 --output json")
     assert ran.status == 0
     assert ran.document["records"]["read"] == left
@@ -140,8 +145,11 @@ def test_some_partitions_from_an_offset_to_their_end(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--partition 6", "has no partition 6"),
-        ("--partition 0 --offset 999999", "Offset 999999 is outside of consume-test:0"),
+        ("--partition consume-test:6", "has no partition 6"),
+        (
+            "--partition consume-test:0 --offset 999999",
+            "Offset 999999 is outside of consume-test:0",
+        ),
         ("--offset 1 --from-latest", "exclude one another"),
         ("--command-property auto.offset.reset=none", "where to begin"),
         ("--command-property linger.ms=5", "'linger.ms' is not one that kipctl's consumer has"),

@@ -8,9 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_broker import TOPIC, FakeCluster
 from prometheus_client.parser import text_string_to_metric_families
+from strict_loopback import StrictLoopback
 
+from kipctl.conform.cluster import Cluster
 from kipctl.errors import UsageError
 from kipctl.load import forever as long_watch
 from kipctl.load.e2e import FOREVER_RECORDS, EndToEndPlan
@@ -279,9 +280,9 @@ def test_of_a_producer_that_did_not_come_to_tell_what_was_counted_is_known(
 
 def test_a_producers_rows_are_whole_though_they_go_into_several_files(tmp_path: Path) -> None:
     config = ProducerConfig(acks=1, enable_idempotence=False, linger_ms=0.0)
-    with FakeCluster(brokers=2, partitions=2) as cluster:
+    with StrictLoopback(Cluster({"t": 2}, brokers=2)) as cluster:
         spec = ProduceSpec(
-            Access(cluster.bootstrap_server), TOPIC, 400, 400, 10, config=config, rotate_us=200_000
+            Access(cluster.bootstrap_server), "t", 400, 400, 10, config=config, rotate_us=200_000
         )
         with OnThisMachine()(spec) as probe:
             outcome = probe.outcome()

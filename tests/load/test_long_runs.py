@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_broker import TOPIC
 from trace_rows import table_of
 
 from kipctl.load.e2e import follow
@@ -56,7 +55,7 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     """
     directory.mkdir()
     seq = np.arange(records)
-    spec = ProduceSpec(Access("h:1"), TOPIC, records, throughput=1000)
+    spec = ProduceSpec(Access("h:1"), "t", records, throughput=1000)
     written = []
     for worker in range(2):
         folder = directory / str(worker)
@@ -99,7 +98,7 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     )
     write(folder, "rpcs", records, api_key=ApiKey.FETCH, sent_us=sent, received_us=sent + lag)
     write(folder, "redirects", 0)
-    read = salvaged_outcome(ConsumeSpec(Access("h:1"), TOPIC, records), BEGUN, folder, "")
+    read = salvaged_outcome(ConsumeSpec(Access("h:1"), "t", records), BEGUN, folder, "")
     return tuple(written), (ProbeResult(read, folder),)
 
 

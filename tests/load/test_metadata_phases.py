@@ -138,7 +138,7 @@ def test_growth_is_shown_at_each_tenth_of_the_new_topics() -> None:
         "topics": 100,
         "request_bytes": 1000,
         "response_bytes": 10_000,
-        "ms": 100.0,
+        "took_ms": 100.0,
     }
     assert [step["number"] for step in growth(result(rpcs[:3]))] == [1, 2]
     assert growth(result([])) == []

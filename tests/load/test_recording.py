@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from fake_broker import TOPIC, FakeCluster
+from strict_loopback import StrictLoopback
 
+from kipctl.conform import cluster as conform
 from kipctl.errors import UsageError
 from kipctl.load.record import recording, snapshot_after
 from kipctl.trace.schema import DATASETS
@@ -80,11 +81,11 @@ def test_a_folder_that_holds_something_is_refused_and_untouched(tmp_path: Path) 
 
 def test_a_cluster_that_is_gone_at_the_end_is_said_and_loses_no_run() -> None:
     said: list[str] = []
-    with FakeCluster() as fake:
+    with StrictLoopback(conform.Cluster({"t": 1})) as fake:
         address = fake.bootstrap_server
         with Cluster(address, timeout_s=5) as cluster:
-            assert snapshot_after(cluster, TOPIC, said.append) is not None
+            assert snapshot_after(cluster, "t", said.append) is not None
             assert said == []
     with Cluster(address, timeout_s=5) as cluster:
-        assert snapshot_after(cluster, TOPIC, said.append) is None
+        assert snapshot_after(cluster, "t", said.append) is None
     assert said[0].startswith("What the cluster is like now is not known.")

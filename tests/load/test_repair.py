@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_broker import TOPIC, FakeCluster
 from rows import rows_of
+from strict_loopback import StrictLoopback
 
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.conform import cluster as conform
 from kipctl.errors import UsageError
 from kipctl.load import produce
 from kipctl.load.consume import consume_settings
@@ -50,32 +51,35 @@ CONFIG = ProducerConfig(
 REST = {"workers": 1, "master": None, "arm": "kip951", "cluster_before": {}}
 
 
-def snapshot(cluster: FakeCluster) -> Snapshot:
+def snapshot(cluster: conform.Cluster) -> Snapshot:
     with Cluster(cluster.bootstrap_server, "test", 30) as asked:
-        return take_snapshot(asked, [TOPIC])
+        return take_snapshot(asked, ["t"])
 
 
-def spec_on(cluster: FakeCluster, records: int = 10**6, rate: float = 1000) -> ProduceSpec:
+def spec_on(cluster: conform.Cluster, records: int = 10**6, rate: float = 1000) -> ProduceSpec:
     access = Access(cluster.bootstrap_server)
-    return ProduceSpec(access, TOPIC, records, rate, 10, config=CONFIG)
+    return ProduceSpec(access, "t", records, rate, 10, config=CONFIG)
 
 
-def begin(run: Run, spec: ProduceSpec, probe: Probe[Any], cluster: FakeCluster) -> None:
+def begin(run: Run, spec: ProduceSpec, probe: Probe[Any], cluster: conform.Cluster) -> None:
     """Write down what is known of a run when it begins."""
     how = produce_settings(spec, probe.schedule.interval_ns) | REST
-    Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
+    Recorder(run, "perf produce", "t", how, asdict(snapshot(cluster))).begin()
 
 
 def measured(folder: Path) -> Run:
     """A recorded run of 100 records."""
     run = Run.create(folder)
-    with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
+    with (
+        StrictLoopback(conform.Cluster({"t": 1})) as cluster,
+        Cluster(cluster.bootstrap_server, "test", 30) as asked,
+    ):
         plan = PerfPlan(probe=spec_on(cluster, 100), record=folder)
         measure(ProduceLoad(plan), asked, snapshot(cluster), Listeners(), run)
     return run
 
 
-def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
+def killed_run(folder: Path, cluster: conform.Cluster, batches: int = 30) -> Path:
     """What is on the disk when kipctl is killed in a run that has settled so many batches."""
     spec = spec_on(cluster, rate=2000)
     run = Run.create(folder / "recorded")
@@ -92,11 +96,11 @@ def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
 def test_what_was_settled_becomes_a_run_that_says_that_it_failed_and_is_repaired_once(
     tmp_path: Path,
 ) -> None:
-    with FakeCluster(brokers=2, partitions=2) as cluster:
+    with StrictLoopback(conform.Cluster({"t": 2})) as cluster:
         folder = killed_run(tmp_path, cluster)
         assert "kipctl runs repair killed" in read_stored_run(folder).flaw
         document = repair(folder)
-        accepted = cluster.records_in_log()
+        accepted = cluster.records
     run = Run(folder)
     batches = run.read("batches").to_pylist()
     assert len(batches) >= 30
@@ -116,7 +120,7 @@ def test_what_was_settled_becomes_a_run_that_says_that_it_failed_and_is_repaired
     assert answer.first.startswith(f"{sent:,} of {sent:,} records settled were acknowledged")
     [note] = perf_tables(document)[0].notes
     assert note.endswith("is not known: it did not come to tell.")
-    assert {batch["topic"] for batch in batches} == {TOPIC}
+    assert {batch["topic"] for batch in batches} == {"t"}
     assert read_stored_run(folder).flaw.startswith("it failed: kipctl was killed")
     described = run.description
     assert described["cluster_before"]["cluster_id"]
@@ -173,7 +177,10 @@ def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_pat
     run = Run.create(tmp_path / "run")
 
     def cut_off() -> None:
-        with FakeCluster() as cluster, OnThisMachine(run.folder)(spec_on(cluster)) as probe:
+        with (
+            StrictLoopback(conform.Cluster({"t": 1})) as cluster,
+            OnThisMachine(run.folder)(spec_on(cluster)) as probe,
+        ):
             while not len(probe.new_rows("batches")):
                 probe.is_done_by(now_us() + 10_000)
             raise KeyboardInterrupt
@@ -186,7 +193,7 @@ def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_pat
 
 def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run")
-    with FakeCluster() as cluster:
+    with StrictLoopback(conform.Cluster({"t": 1})) as cluster:
         spec = spec_on(cluster)
         with OnThisMachine(run.folder)(spec) as probe:
             begin(run, spec, probe, cluster)

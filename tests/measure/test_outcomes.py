@@ -15,7 +15,7 @@ from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.health import Health
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.run import AnyOutcome, Outcome, Spec
-from kipctl.report.consume_tables import brokers_table
+from kipctl.report.consume_tables import consume_tables
 from kipctl.report.perf_tables import times_table
 from kipctl.report.tables import Table
 from kipctl.trace.columns import raw_path
@@ -60,7 +60,8 @@ def killed_consumer(folder: Path) -> tuple[Outcome, dict[str, Any], Table]:
     document = summarize_consume(
         measured_consume(outcome, [ProbeResult(outcome, folder)]), [], None
     )
-    return outcome, document, brokers_table(document)
+    [brokers] = (table for table in consume_tables(document) if table.name == "brokers")
+    return outcome, document, brokers
 
 
 @pytest.mark.parametrize("salvage", [killed_producer, killed_consumer])

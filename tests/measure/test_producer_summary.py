@@ -1,7 +1,6 @@
 """What a run comes to: percentiles against brute force, redirects and Metadata requests counted."""
 
 import math
-import random
 import tracemalloc
 
 import numpy as np
@@ -10,6 +9,7 @@ from campaigns import as_many, campaign, chance
 from hypothesis import given
 from hypothesis import strategies as st
 from rows import rows_of
+from trace_rows import random_batches
 
 from kipctl.measure.client_totals import ClientTotals, met_in
 from kipctl.measure.distribution import distribution
@@ -54,39 +54,6 @@ def test_nothing_measured_is_zero_everywhere() -> None:
     assert times.seconds > 0
 
 
-def a_run(choose: random.Random, rate: float) -> tuple[list[dict[str, int]], Schedule]:
-    """Random batches of a run: strides of 1 and more, every record in exactly one."""
-    schedule = Schedule(5_000_000, 10**9, rate)
-    batches: list[dict[str, int]] = []
-    seq = 0
-    while len(batches) < 400:
-        stride = choose.choice([1, 1, 3, 10])
-        counts = [choose.randint(1, 20)] * stride
-        for lane, count in enumerate(counts):
-            first = seq + lane
-            intended = (
-                schedule.intended_us(first)
-                if schedule.throttled
-                else 5_000_000 + choose.randrange(10**6)
-            )
-            last_intended = max(intended, schedule.intended_us(first + (count - 1) * stride))
-            sent = last_intended + choose.randrange(1, 5000)
-            batches.append(
-                {
-                    "first_seq": first,
-                    "seq_stride": stride,
-                    "records": count,
-                    "bytes": 100 * count,
-                    "intended_us": intended,
-                    "sent_us": sent,
-                    "acked_us": sent + choose.randrange(1, 50_000),
-                    "error": choose.choice([0, 0, 0, 0, 0, 7]),
-                }
-            )
-        seq += stride * counts[0]
-    return batches, schedule
-
-
 @campaign
 @pytest.mark.parametrize("rate", [1000, 3333.3, -1])
 @pytest.mark.parametrize("skip", [0, 1, 7, 250, 10**9])
@@ -94,7 +61,8 @@ def test_latencies_of_records_are_those_computed_one_by_one(rate: float, skip: i
     """Whatever the stride, and where the warm-up ends in the middle of a batch."""
     choose = chance(f"runs of {rate} after {skip}")
     for _ in range(as_many(1, 100)):
-        batches, schedule = a_run(choose, rate)
+        schedule = Schedule(5_000_000, 10**9, rate)
+        batches = random_batches(choose, schedule)
         records = [
             (batch, schedule.intended_us(seq) if schedule.throttled else batch["intended_us"])
             for batch in batches

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_broker import FakeCluster
 from rows import read_back, rows_of
+from strict_loopback import StrictLoopback
 
 from kipctl import errors
+from kipctl.conform.cluster import Cluster
 from kipctl.errors import KipctlError, PipelineError, RefusedError, UsageError
 from kipctl.load.record import Recorder
 from kipctl.measure import worker as worker_module
@@ -39,7 +40,6 @@ from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Share
-from kipctl.protocol.error_codes import ErrorCode
 from kipctl.security.sasl import OAUTHBEARER, AuthenticationError, Sasl
 from kipctl.security.settings import Security
 from kipctl.security.tls import Tls
@@ -84,7 +84,7 @@ def order(whole: ProduceSpec | ConsumeSpec, folder: Path, workers: int = 2) -> W
     return WorkOrder.of(shares, SharedFolder.prepare(folder / "shared", workers), folder / "run")
 
 
-def spec(cluster: FakeCluster, records: int = 301) -> ProduceSpec:
+def spec(cluster: Cluster, records: int = 301) -> ProduceSpec:
     return ProduceSpec(
         Access(cluster.bootstrap_server),
         "t",
@@ -121,14 +121,12 @@ def start_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
-    with FakeCluster(brokers=2, partitions=5) as cluster:
+    with StrictLoopback(Cluster({"t": 5}, brokers=2)) as cluster:
         given = order(spec(cluster), tmp_path, 3)
         assert given.shared.start_wall_us() is None
         assert work_together(given) == [None, None, None]
-        assert cluster.records_in_log() == 301
-        for worker in range(3):
-            dealt = {p.partition for p in cluster.produced if p.partition % 3 == worker}
-            assert dealt == set(range(worker, 5, 3))
+        assert cluster.records == 301
+        assert all(log.end for log in cluster.logs.values())
 
     # All start at the same moment.
     assert given.shared.start_wall_us() == WALL_US + 50_000
@@ -192,11 +190,11 @@ def test_the_start_follows_the_last_to_be_ready(said: list[str], start_us: int |
 
 
 def test_no_worker_begins_when_one_cannot(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1, partitions=2) as cluster:
+    with StrictLoopback(Cluster({"t": 2}, brokers=1)) as cluster:
         given = order(spec(cluster), tmp_path)
         given.shared.directory(1).mkdir()  # it has been here before
         answers = work_together(given)
-        assert cluster.records_in_log() == 0
+        assert cluster.records == 0
     assert answers[0] is None
     assert isinstance(answers[1], PipelineError)
     assert "started twice" in answers[1].what
@@ -205,15 +203,14 @@ def test_no_worker_begins_when_one_cannot(tmp_path: Path) -> None:
 
 
 def test_what_keeps_all_from_beginning_is_returned_by_each(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1, partitions=2) as cluster:
-        cluster.topic_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with StrictLoopback(Cluster({"another": 1}, brokers=1)) as cluster:
         answers = work_together(order(spec(cluster), tmp_path))
     assert [type(answer) for answer in answers] == [UsageError, UsageError]
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_folder_that_is_not_the_starters_is_told(tmp_path: Path, there: bool) -> None:
-    with FakeCluster(brokers=1) as cluster:
+    with StrictLoopback(Cluster({"t": 1}, brokers=1)) as cluster:
         given = order(spec(cluster), tmp_path, workers=1)
         if there:
             SharedFolder.prepare(tmp_path / "shared", 1)  # somebody else's, of the same name
@@ -226,21 +223,21 @@ def test_a_folder_that_is_not_the_starters_is_told(tmp_path: Path, there: bool) 
 
 
 def test_a_worker_that_hears_of_the_start_too_late_says_so(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1) as cluster:
+    with StrictLoopback(Cluster({"t": 1}, brokers=1)) as cluster:
         given = order(spec(cluster), tmp_path, workers=1)
         with pytest.raises(PipelineError, match="its clock differs"):
             run_worker(given, 0, lambda word: ["0"])
-        assert cluster.records_in_log() == 0
+        assert cluster.records == 0
     assert "its clock differs" in given.shared.failure(0)
 
 
 def test_what_goes_wrong_after_the_start_is_left_in_the_folder(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1) as cluster:
+    with StrictLoopback(Cluster({"t": 1}, brokers=1)) as cluster:
         given = order(spec(cluster), tmp_path, workers=1)
         given = replace(given, record=tmp_path / "no such folder")
         with pytest.raises(FileNotFoundError):
             run_worker(given, 0, lambda word: [word])
-        assert cluster.records_in_log() == 301
+        assert cluster.records == 301
     assert given.shared.failure(0).startswith("FileNotFoundError: ")
     assert finished_result(given, 0) is None
     salvaged = salvaged_result(given, 0, "why")
@@ -267,14 +264,14 @@ def test_some_workers_may_go_on_when_others_are_stopped(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1, partitions=2) as cluster:
+    with StrictLoopback(Cluster({"t": 2}, brokers=1)) as cluster:
         given = order(spec(cluster, records=10**6), tmp_path)
         # As soon as there is a record.
-        cluster.script = lambda produced: given.shared.stop(range(2))
+        cluster.script = lambda attempt: given.shared.stop(range(2))
         assert work_together(given) == [None, None]
         outcome = combined_outcome(spec(cluster), [part.outcome for part in parts_of(given)], 0)
         assert outcome.stopped
-        assert outcome.generated == outcome.acknowledged == cluster.records_in_log()
+        assert outcome.generated == outcome.acknowledged == cluster.records
 
 
 def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:

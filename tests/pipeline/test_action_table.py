@@ -61,7 +61,7 @@ CASES: dict[str, Case] = {
                 "records": (10, 4, 50),
                 "failed": (0, 5, 0),
                 "records_per_second": (5.0, 8.0, 25.0),
-                "p99_us": (700, 400_000, 90),
+                "latency_p99_us": (700, 400_000, 90),
             }
         ],
         [
@@ -91,7 +91,7 @@ CASES: dict[str, Case] = {
                 "recovery_us": 500_000,
                 "failed": (None, 1, 0),
                 "records": (None, 0, 1),
-                "p99_us": (None, None, 10),
+                "latency_p99_us": (None, None, 10),
             },
         ],
         [
@@ -125,7 +125,7 @@ CASES: dict[str, Case] = {
     "a run with one batch": Case([action(3 * S, 7)], [{"records": (0, 1, None)}], [acked(3 * S)]),
     "the warm-up is out of the percentile but not of the rate": Case(
         [action(2 * S)],
-        [{"before_records": 11, "before_p99_us": 30}],
+        [{"before_records": 11, "before_latency_p99_us": 30}],
         [
             acked(S, latency_us=900_000, first_seq=0, records=10, warmup_records=10),
             acked(S + 1, latency_us=30, first_seq=10, records=1, warmup_records=10),

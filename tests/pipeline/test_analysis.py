@@ -88,7 +88,7 @@ LONGEST = Table(
     "batches",
     by=("run", "partition"),
     always=("broker",),
-    columns=(Columns(("longest_us",), "from the intended time to the acknowledgement"),),
+    columns=(Columns(("longest_ms",), "from the intended time to the acknowledgement"),),
     make=lambda source, keys: source.batches.groupBy(*keys).agg(
         F.expr("max(acked_us - intended_us)").alias("longest_us")
     ),
@@ -107,11 +107,11 @@ def test_a_period_takes_actions_and_episodes_whole(
 ) -> None:
     part = analyse_runs(spark, [folder], period=parse_period("6.95s", "8s"))
     assert part["actions"] == [document["actions"][1]]
-    assert part["actions"][0]["recovery_us"] == 300_000
+    assert part["actions"][0]["recovery_ms"] == 300
     assert part["actions"][0]["before_records"] == 19  # one of the 20 was settled later
     # Of the second rotation: it is the one that was met in the period.
     [episode] = part["redirects"]
-    assert (episode["episodes"], episode["latency_max_us"]) == (1, 400_000)
+    assert (episode["episodes"], episode["latency_ms"]["max"]) == (1, 400)
     assert part["records"][0]["acknowledged"] == 10
 
 
@@ -132,7 +132,7 @@ def test_every_dimension_is_one_of_some_table(document: dict[str, Any]) -> None:
 
 def test_a_table_is_added_by_declaring_it(document: dict[str, Any]) -> None:
     [row] = document["longest"]
-    assert row == {"run": "run", "partition": 0, "broker": 1, "longest_us": 600_000}
+    assert row == {"run": "run", "partition": 0, "broker": 1, "longest_ms": 600.0}
     assert document["tables"]["longest"]["keys"] == ["run", "partition", "broker"]
     shown = analysis_tables(document, ["longest"])
     assert [table.title for table in shown] == ["The longest waits"]
@@ -147,7 +147,7 @@ def test_a_table_is_added_by_declaring_it(document: dict[str, Any]) -> None:
         "",
         "| column | what it is |",
         "|---|---|",
-        "| `longest_us` | from the intended time to the acknowledgement |",
+        "| `longest_ms` | from the intended time to the acknowledgement |",
     ]
 
 

@@ -62,7 +62,7 @@ def test_tables_json_csv_and_parquet(kipctl_again: OneProcess, tmp_path: Path) -
     of_latency = [row for row in document["latency"] if row["time"] == "latency"]
     assert [row["partition"] for row in of_latency] == [0, 1, 2, 3, 4]
     # Of partition 3: the records 3, 8, ... 998; the 100th of 200 is 498.
-    assert (of_latency[3]["p50_us"], of_latency[3]["max_us"]) == (508, 1008)
+    assert (of_latency[3]["time_ms"]["p50"], of_latency[3]["time_ms"]["max"]) == (0.508, 1.008)
     assert document["failures"] == []
     assert "WARN" not in said.err
     read = pq.read_table(saved / "latency").to_pylist()
@@ -117,7 +117,7 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(
             ([tmp_path / "cut", "--by", "moon"], ExitStatus.USAGE, "by that"),
             ([tmp_path / "cut", "--since", "noon"], ExitStatus.USAGE, "--since"),
             ([tmp_path / "cut", "--since", "99999999999999999d"], ExitStatus.USAGE, "a century"),
-            ([tmp_path / "cut", "--since", "2s", "--until", "1s"], ExitStatus.USAGE, "not before"),
+            ([tmp_path / "cut", "--since", "2s", "--before", "1s"], ExitStatus.USAGE, "earlier"),
             (
                 ["request-log", tmp_path / "server.log"],
                 ExitStatus.PIPELINE_FAILED,

@@ -16,8 +16,8 @@ from request_log_lines import MARKER, log_lines, request_of, with_request
 
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.period import parse_period
+from kipctl.pipeline.request_lines.envelope import OLD_TEXT, PREFIXES, Way, way_of, ways
 from kipctl.pipeline.request_log import RequestLog, analyse, read_request_log, summary
-from kipctl.pipeline.request_log.envelope import OLD_TEXT, PREFIXES, Way, way_of, ways
 from kipctl.report.request_log_tables import request_log_tables
 
 pytestmark = pytest.mark.spark

@@ -83,11 +83,46 @@ def test_what_to_do_about_it() -> None:
     assert "spark.sql.files.ignoreCorruptFiles=true" in next_step(damaged)
     gone = unread("FILE_NOT_EXIST", "Caused by: java.io.FileNotFoundException: b does not exist")
     assert next_step(gone) == "Spark's own words are in spark.log."
-    heap = Exception(_UNREAD + "Job aborted: java.lang.OutOfMemoryError: Java heap space\n")
+    heap = Exception(_UNREAD + "Job aborted: java.lang.OutOfMemoryError: Java heap space\n\tat a.B")
     assert "spark.driver.memory" in next_step(heap)
+    worker = "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    for lacking, said in (
+        (f"{worker}ModuleNotFoundError: No module named 'pyarrow'\n", "no pyarrow."),
+        (': java.io.IOException: Cannot run program "python3": error=2\n', "no python3."),
+    ):
+        assert "PYSPARK_PYTHON" in next_step(Exception(lacking))
+        told = failure_of(Exception(lacking), Path("spark.log"), has_ended=False)
+        assert told.what.endswith(said)
+    limit = "unable to create native thread: possibly out of memory or process/resource limits"
+    threads = Exception(
+        f"An error occurred.\n: java.lang.OutOfMemoryError: {limit} reached\n\tat a.B"
+    )
+    assert "ulimit -u" in next_step(threads)
+    acquire = "Unable to acquire 65536 bytes of memory, got 0."
+    of_spark = Exception(
+        ": org.apache.spark.memory.SparkOutOfMemoryError: "
+        f"[UNABLE_TO_ACQUIRE_MEMORY] {acquire} SQLSTATE: 53200\n"
+    )
+    for of, said in (
+        (heap, "Java heap space."),
+        (threads, f"{limit} reached."),
+        (of_spark, acquire),
+    ):
+        told = failure_of(of, Path("spark.log"), has_ended=False)
+        assert told.what == f"Spark's memory is exhausted: {said}"
+    bare = failure_of(
+        Exception("java.lang.OutOfMemoryError\n\tat a.B"), Path("spark.log"), has_ended=False
+    )
+    assert bare.what == "Spark's memory is exhausted."
     ended = next_step(ConnectionRefusedError(111, "Connection refused"), has_ended=True)
     assert "spark.driver.memory" in ended
     assert "spark.log" in ended
+
+    class AsksTheJvmError(Exception):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    assert next_step(AsksTheJvmError()) == ended
 
 
 @pytest.mark.spark

@@ -13,6 +13,7 @@ from frames import part_of, rows_by
 from pyspark.sql import SparkSession
 from rows import rows_of
 from runs import write_run
+from trace_rows import random_batches
 
 from benchmarks.plans import plans_of, tree
 from benchmarks.synthetic import SyntheticRun
@@ -29,33 +30,6 @@ from kipctl.pipeline.latency import (
 from kipctl.probe.schedule import Schedule
 
 pytestmark = pytest.mark.spark
-
-
-def random_batches(choose: random.Random, schedule: Schedule) -> list[dict[str, int]]:
-    """Batches with strides of 1 and more; each record is in one; some failed."""
-    batches: list[dict[str, int]] = []
-    seq = 0
-    while len(batches) < 300:
-        stride = choose.choice([1, 1, 3, 10])
-        for lane, count in enumerate([choose.randint(1, 20)] * stride):
-            first = seq + lane
-            intended = schedule.intended_us(first) if schedule.throttled else choose.randrange(9999)
-            due = max(intended, schedule.intended_us(first + (count - 1) * stride))
-            sent = due + choose.randrange(1, 40)
-            batches.append(
-                {
-                    "first_seq": first,
-                    "seq_stride": stride,
-                    "records": count,
-                    "bytes": 100 * count,
-                    "intended_us": intended,
-                    "sent_us": sent,
-                    "acked_us": sent + choose.choice([7, 7, 500, choose.randrange(1, 50_000)]),
-                    "error": choose.choice([0] * 9 + [7]),
-                }
-            )
-        seq += stride * batches[-1]["records"]
-    return batches
 
 
 @campaign

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from one_process import PLAINLY_COMPILED
+from one_process import JVM_OPTIONS
 
 from kipctl.errors import UsageError
 from kipctl.pipeline import warm
@@ -108,7 +108,7 @@ def test_a_spark_of_the_users_own_is_started(home: Path, monkeypatch: pytest.Mon
         (own / name).symlink_to(spark_home({}) / name)
     monkeypatch.setenv("SPARK_HOME", str(own))
     monkeypatch.setenv("JAVA_HOME", str(Path(os.environ["OWN_JAVA"]).parents[1]))
-    launched = launch({"spark.master": "local[1]"}, home / "log", PLAINLY_COMPILED.split())
+    launched = launch({"spark.master": "local[1]"}, home / "log", JVM_OPTIONS.split())
     try:
         assert launched.gateway(), (home / "log").read_text()
         words = Path(f"/proc/{launched.process.pid}/cmdline").read_text().split("\0")

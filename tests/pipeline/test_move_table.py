@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from campaigns import as_many, campaign, chance
+from campaigns import campaign
 from frames import frame, rows_by
 from pyspark.sql import DataFrame, SparkSession
 from rows import rows_of
-from test_redirect_table import as_exported, random_failures
+from test_redirect_table import as_exported, random_failures, random_runs
 
 from kipctl.measure.moves import moves as live_moves
 from kipctl.measure.moves import moves_document
@@ -21,12 +21,7 @@ pytestmark = pytest.mark.spark
 
 @campaign
 def test_the_numbers_are_those_of_the_live_summary(spark: SparkSession) -> None:
-    choose = chance("moves")
-    raw = {
-        f"run {number}": [row for seq in range(300) for row in random_failures(choose, seq)]
-        for number in range(as_many(2, 40))
-    }
-    exported = [as_exported(row) | {"run": run} for run, rows in raw.items() for row in rows]
+    raw, exported = random_runs("moves")
     traced = frame(spark, "redirects", exported)
     for run, row in rows_by(traced.transform(moves).transform(move_table), "run").items():
         live = moves_document([live_moves(rows_of("redirects", *raw.pop(run)))])

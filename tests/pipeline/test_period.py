@@ -1,4 +1,4 @@
-"""`--since` and `--until` in every form, and the conditions they become."""
+"""`--since` and `--before` in every form, and the conditions they become."""
 
 import pytest
 
@@ -25,12 +25,12 @@ def test_a_duration_that_no_trace_has(text: str) -> None:
     ],
 )
 def test_a_period_in_which_nothing_can_be(since: str, until: str) -> None:
-    with pytest.raises(UsageError, match="is not before --until"):
+    with pytest.raises(UsageError, match="is not earlier than --before"):
         parse_period(since, until)
 
 
 def test_a_time_and_a_duration_cannot_be_told_apart_before_a_start_is_known() -> None:
-    assert parse_period("2026-01-31T12:00:00", "10s").until == Moment(10_000_000, False)
+    assert parse_period("2026-01-31T12:00:00", "10s").before == Moment(10_000_000, False)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_a_time_and_a_duration_cannot_be_told_apart_before_a_start_is_known() ->
 )
 def test_moments(text: str, moment: Moment) -> None:
     assert parse_period(text, None).since == moment
-    assert parse_period(None, text).until == moment
+    assert parse_period(None, text).before == moment
 
 
 @pytest.mark.parametrize("text", ["noon", "12:00", "2026-13-01", "10s ago"])
 def test_what_is_no_moment(text: str) -> None:
-    with pytest.raises(UsageError, match="--until"):
+    with pytest.raises(UsageError, match="--before"):
         parse_period(None, text)
 
 

@@ -1,9 +1,8 @@
 """What PySpark has for itself alone is used in one module."""
 
 import ast
-from pathlib import Path
 
-import kipctl
+from own_source import FILES, parsed
 
 _PRIVATE = {
     *("_jvm", "_jsc", "_jdf", "_jconf", "_jsparkSession", "_gateway", "_gateway_client"),
@@ -12,11 +11,11 @@ _PRIVATE = {
 _HOME = "pipeline/jvm.py"
 
 
-def _uses(source: str) -> set[str]:
+def _uses(source: ast.Module) -> set[str]:
     """Private attributes that are taken from something other than `self`."""
     return {
         node.attr
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(source)
         if isinstance(node, ast.Attribute)
         and node.attr in _PRIVATE
         and not (isinstance(node.value, ast.Name) and node.value.id == "self")
@@ -24,10 +23,5 @@ def _uses(source: str) -> set[str]:
 
 
 def test_one_module_uses_what_pyspark_has_for_itself() -> None:
-    package = Path(kipctl.__file__).parent
-    users = {
-        source.relative_to(package).as_posix(): found
-        for source in package.rglob("*.py")
-        if (found := _uses(source.read_text(encoding="utf-8")))
-    }
+    users = {file.as_posix(): found for file in FILES if (found := _uses(parsed(file)))}
     assert set(users) == {_HOME}

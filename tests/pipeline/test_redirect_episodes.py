@@ -269,6 +269,8 @@ def walked(rows: list[Row]) -> list[Row]:
                 taker = next(
                     (of["broker"] for _, of_kind, of in events[number:] if of_kind == 3), None
                 )
+            if episode is not None:
+                episode.is_fenced |= row["error"] == 74
             if (
                 given
                 and not row["hint_fault"]
@@ -309,6 +311,8 @@ def told(episode: Episode, ended_us: int | None) -> Row:
         "outcome": episode.outcome.value,
         "faults": {fault.value for fault in episode.faults},
         "looped": episode.is_loop,
+        "fenced": episode.is_fenced,
+        "not_ready": episode.not_ready,
         "reaction_us": episode.reaction_us,
         "wait_us": episode.wait_us,
     }

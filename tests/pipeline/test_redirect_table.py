@@ -20,12 +20,7 @@ REFUSED: Row = {**ZERO, "api": "produce", "error": 6, "decision": "absent", "rec
 
 @campaign
 def test_the_counts_and_percentiles_are_those_of_the_live_summary(spark: SparkSession) -> None:
-    choose = chance("failed batches")
-    raw = {
-        f"run {number}": [row for seq in range(300) for row in random_failures(choose, seq)]
-        for number in range(as_many(2, 40))
-    }
-    exported = [as_exported(row) | {"run": run} for run, rows in raw.items() for row in rows]
+    raw, exported = random_runs("failed batches")
     table = (
         frame(spark, "redirects", exported)
         .transform(failed_batches, action_frame(spark, []))
@@ -88,6 +83,16 @@ def random_failures(choose: random.Random, seq: int) -> list[dict[str, int]]:
             }
         )
     return rows
+
+
+def random_runs(what: str) -> tuple[dict[str, list[dict[str, int]]], list[Row]]:
+    """The rows that a probe writes, by run, and those of all as they are exported."""
+    choose = chance(what)
+    raw = {
+        f"run {number}": [row for seq in range(300) for row in random_failures(choose, seq)]
+        for number in range(as_many(2, 40))
+    }
+    return raw, [as_exported(row) | {"run": run} for run, rows in raw.items() for row in rows]
 
 
 def as_exported(raw: dict[str, int]) -> Row:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from request_log_made import (
+    JAVA,
     KGO,
     OLD,
     RDKAFKA,
@@ -23,7 +24,6 @@ from request_log_made import (
 )
 
 from kipctl.pipeline.request_log import analyse, read_request_log
-from kipctl.pipeline.request_log.line_pieces import cut
 from kipctl.report.request_log_tables import request_log_answer
 
 pytestmark = pytest.mark.spark
@@ -127,6 +127,20 @@ def asking_again(client: str) -> list[Line]:
     ]
 
 
+def storming(client: str) -> list[Line]:
+    """kafkajs 2.2.4: 80 requests in 1.1 s for what it was just told."""
+    return [shown(1, 50_000 + 14 * number, client, 2, 8) for number in range(80)]
+
+
+def asking_alike(client: str) -> list[Line]:
+    """Three processes of one name, of which each asks ten times a second."""
+    return [
+        shown(1, 60_000 + 100 * number + port, client, 2, 8, port=7400 + port)
+        for number in range(20)
+        for port in range(3)
+    ]
+
+
 def starting(client: str) -> list[Line]:
     return [
         connected(1, 30_000, client),
@@ -162,6 +176,8 @@ def clients(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
         of_readers("readers", 5000),
         asking_again("producer.host"),
         [shown(1, 60_000 * n, "quiet.host", 2, 8, software=RDKAFKA) for n in range(4)],
+        storming("storm.host"),
+        asking_alike("alike.host"),
         starting("new"),
         [produced(1, at, "deprecated", software=OLD) for at in (100, 200, 300)],
         *(long_lived(f"old{number}", 1000 * number + 5000) for number in range(5)),
@@ -206,6 +222,32 @@ def test_hints_with_the_endpoint_of_another_node(clients: dict[str, Any]) -> Non
     assert row["verdict"]["fault"] == "another node's endpoint"
     assert "15 s without success" in row["verdict"]["sentence"]
     assert row["followed_hints"]["followed"] == 0
+
+
+def test_findings_are_those_of_the_tap(clients: dict[str, Any]) -> None:
+    found = {(one["id"], one["software"]): one for one in clients["findings"]}
+    loop, storm = found["hint-hot-loop", KGO[0]], found["metadata-storm", JAVA[0]]
+    assert clients["findings"][0] == loop
+    assert (loop["is_known"], loop["known"]["mended_in"]) == (True, "1.21.7")
+    assert (loop["clients"], loop["client_ids"]) == (1, ["loader@10.9.0.7"])
+    assert (storm["is_known"], storm["client_ids"]) == (False, ["storm.host@10.9.0.7"])
+    assert 5 <= storm["times"] <= 6
+    # Ten clients followed one hint each: no one of them is enough.
+    unrefreshed = found["hint-no-refresh", JAVA[0]]
+    assert (unrefreshed["clients"], unrefreshed["client_ids"]) == (0, [])
+    assert {id for id, _ in found} == {"hint-hot-loop", "metadata-storm", "hint-no-refresh"}
+
+
+def test_the_answer_begins_with_findings_and_leaves_notes_to_the_table(
+    clients: dict[str, Any],
+) -> None:
+    first, second, *rest = clients["answer"].splitlines()
+    assert first.startswith("hint-hot-loop (problem): kgo v1.20.3, loader@10.9.0.7 asks the same")
+    assert first.endswith(
+        "Known: twmb/franz-go#1412, mended in 1.21.7. More: kipctl explain hint-hot-loop"
+    )
+    assert second.startswith("metadata-storm (warning): ")
+    assert not any(line.startswith("hint-no-refresh") for line in rest)
 
 
 def test_processes_of_one_id_on_one_host_are_counted_as_such(clients: dict[str, Any]) -> None:
@@ -253,12 +295,10 @@ def test_causes_of_clients_that_were_there_before_the_log(clients: dict[str, Any
     assert causes["max_age"] == 3  # of quiet.host
 
 
-def test_lines_of_deprecated_versions_take_the_fast_way(clients: dict[str, Any]) -> None:
-    """They are counted by their pieces, together; a line that is parsed whole has notes."""
+def test_lines_of_deprecated_versions_are_counted_together(clients: dict[str, Any]) -> None:
+    """Their header ends otherwise (KIP-896)."""
     [row] = clients["log"].calls.filter("client = 'deprecated'").collect()
     assert (row.requests, row.software_name) == (3, OLD[0])
-    cuts = cut(clients["log"].text, clients["log"].zone)
-    assert cuts.filter("client like '%Deprecated%' and whole is null").count() == 3
 
 
 def moved_on(client: str, at: float) -> list[Line]:

@@ -15,18 +15,20 @@ from request_log_lines import analysed_log, log_files, log_lines, request_of
 
 from kipctl.pipeline.period import parse_period
 from kipctl.pipeline.redirect_episodes import ATTEMPTS
+from kipctl.pipeline.request_lines.rows import Kind
 from kipctl.pipeline.request_log import analyse, read_request_log
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import clocks_of
-from kipctl.pipeline.request_log.files import Timezones, text_of, zone_of
-from kipctl.pipeline.request_log.line_pieces import answered_us, stamp_of
+from kipctl.pipeline.request_log.files import Timezones, text_of
+from kipctl.pipeline.request_log.groups import of_kind
 from kipctl.pipeline.saving import make_new
 from kipctl.report.request_log_tables import request_log_tables
 
 pytestmark = pytest.mark.spark
 
-JOBS = 18
-"""Of `analyze request-log` of a small log with all tables."""
+JOBS = 19
+"""Of `analyze request-log` of a small log with all tables; one is to join what is asked for after a
+refusal to it, for findings."""
 STAMP = "%Y-%m-%d %H:%M:%S,%f"
 
 
@@ -174,17 +176,15 @@ def test_clocks_that_differ_are_told_of(spark: SparkSession) -> None:
 
 def test_zones_of_paths_and_files_that_ended_before(spark: SparkSession, tmp_path: Path) -> None:
     lines = log_lines("kafka-4.3.1")
-    stamp, berlin = timedelta(), timedelta(hours=1)
-    logs = {
-        "a": [later(of, stamp) for of in lines[:40]],
-        "b": [later(of, berlin) for of in lines[:40]],
-    }
+    # Files of the same requests at the same time would be copies.
+    others = [of.replace('"clientId":"', '"clientId":"b-', 1) for of in lines[:40]]
+    logs = {"a": lines[:40], "b": [later(of, timedelta(hours=1)) for of in others]}
     [folder] = written(tmp_path / "logs", logs)
     zones = Timezones("UTC", ((f"{folder}/b", "Europe/Berlin"),))
-    us = answered_us(stamp_of("value"), zone_of(spark, zones)).alias("us")
-    times: dict[str, list[int]] = {}
-    for row in text_of(spark, [folder]).select("file", us).collect():
-        times.setdefault(row.file.rsplit("/", 2)[1], []).append(row.us)
+    times: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}
+    log = read_request_log(spark, [folder], zones)
+    for row in of_kind(log.rows, Kind.PARSED).sort("first_us", "connection").collect():
+        times[row.file.rsplit("/", 2)[1]].append((row.first_us, row.last_us))
     assert times["a"] == times["b"]
     # Of a file that was last written to before the period, nothing is read.
     old = tmp_path / "logs" / "b" / "request.log"

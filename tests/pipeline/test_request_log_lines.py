@@ -22,8 +22,10 @@ from request_log_lines import (
 
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.period import parse_period
+from kipctl.pipeline.request_lines.rows import Kind
 from kipctl.pipeline.request_log import RequestLog, analyse, read_request_log
-from kipctl.pipeline.request_log.files import Timezones, text_of
+from kipctl.pipeline.request_log.files import LONGEST_LINE, Timezones, text_of
+from kipctl.pipeline.request_log.groups import of_kind
 
 pytestmark = pytest.mark.spark
 
@@ -175,6 +177,22 @@ def test_files_folders_and_wildcards(spark: SparkSession, tmp_path: Path) -> Non
         assert sorted(read) == sorted(lines), paths
 
 
+def test_what_a_brokers_folder_holds_besides(spark: SparkSession, tmp_path: Path) -> None:
+    """A segment of records is read as one line, which no memory may hold."""
+    lines = log_lines("kafka-3.6.2")[:3]
+    (tmp_path / "request.log").write_text("\n".join(lines), encoding="utf-8")
+    kept = tmp_path / "orders-0"
+    kept.mkdir()
+    number = f"{7:020}"
+    for name in ("log", "log.deleted", "timeindex", "snapshot"):
+        (kept / f"{number}.{name}").write_text(lines[0], encoding="utf-8")
+    (kept / f"{number}-0000000003.checkpoint").write_text(lines[0], encoding="utf-8")
+    with (tmp_path / "core").open("wb") as dumped:
+        dumped.truncate(LONGEST_LINE + 1)
+    read = [row.value for row in text_of(spark, [str(tmp_path)]).collect()]
+    assert sorted(read) == sorted(lines)
+
+
 def test_the_first_broken_lines_are_shown_by_file_and_number(
     spark: SparkSession, write_log: WriteLog
 ) -> None:
@@ -196,7 +214,7 @@ def test_the_first_broken_lines_are_shown_by_file_and_number(
     spark.conf.set(blocks, "100k")
     try:
         log = read_request_log(spark, [first_file, second_file])
-        assert log.text.select("block").distinct().count() > 5
+        assert of_kind(log.rows, Kind.BLOCK).count() > 5
     finally:
         spark.conf.set(blocks, before)
     assert (log.lines.read, log.lines.broken, log.lines.other) == (429, 16 + 10, 19)
@@ -273,8 +291,8 @@ def test_times_are_in_the_brokers_zone(of_many_files: RequestLog) -> None:
         return datetime.fromtimestamp(us / 1e6, UTC).isoformat(timespec="milliseconds")
 
     spans = {
-        Path(file).name: (written(span.first_us), written(span.last_us))
-        for file, span in of_many_files.spans.items()
+        Path(row.file).name: (written(row.first_us), written(row.last_us))
+        for row in of_kind(of_many_files.rows, Kind.PARSED).filter("first_us is not null").collect()
     }
     assert spans == {
         f"{number}.log": (moment, moment) for number, moment in enumerate(MOMENTS.values())

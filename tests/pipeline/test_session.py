@@ -27,6 +27,7 @@ from kipctl.pipeline.session import spark_session
 class_archive._TIMEOUT_S = 1000  # on a machine however busy
 folder, place = Path(sys.argv[1]), Place("local[1]", {"spark.hadoop.of.option": sys.stdin.read()})
 told, seen, failed = [], [], []
+own = "-".join(("its", "own"))  # as it is not in this process's own command
 
 def look(spark):
     words = b""
@@ -34,7 +35,8 @@ def look(spark):
         with suppress(OSError):  # it has ended meanwhile
             words += path.read_bytes()
     conf = dict(spark.sparkContext.getConf().getAll())
-    read = [conf.get(name) for name in ("spark.hadoop.of.file", "spark.hadoop.of.option")]
+    names = ("spark.hadoop.of.file", "spark.hadoop.of.option", "spark.hadoop.of.session")
+    read = [conf.get(name) for name in names]
     jvm = Path(f"/proc/{SparkContext._gateway.proc.pid}")
     maps = (jvm / "maps").read_text().splitlines()
     seen.append({
@@ -47,9 +49,9 @@ def look(spark):
         "is light": b"-XX:TieredStopAtLevel=1" in (jvm / "cmdline").read_bytes().split(b"\\0"),
     })
 
-def session(then, is_light=True):
+def session(then, is_light=True, **settings):
     try:
-        with spark_session(place, told.append, is_light=is_light) as spark:
+        with spark_session(place, told.append, settings, is_light=is_light) as spark:
             look(spark)
             then(spark)
     except PipelineError as error:
@@ -63,10 +65,11 @@ def be_killed(spark):
     spark.range(10).count()
 
 session(lambda spark: spark.range(3).count())
-session(fail, is_light=False)
+session(fail, is_light=False, **{"spark.hadoop.of.session": own})
 logged = (folder / "kipctl" / "spark.log").read_text()
 session(be_killed, is_light=False)
 os.environ["SPARK_CONF_DIR"] = str(folder / "conf")
+session(lambda spark: None, **{"spark.hadoop.of.file": own})
 session(be_killed)
 (folder / "conf" / "spark-env.sh").touch()
 session(be_killed)
@@ -76,11 +79,12 @@ print(json.dumps([seen, failed, told, logged]))
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """What was seen in each of five sessions, what four of them failed with, what was told, and
+    """What was seen in each of six sessions, what four of them failed with, what was told, and
     what Spark logged of a query that failed.
 
-    The first has a JVM of its own, the next two have one, and are not light. Of the others, with
-    spark-defaults.conf, the last is started by Spark's own script, which reads spark-env.sh.
+    The first has a JVM of its own, the next two have one, and are not light. So have the next two,
+    with spark-defaults.conf; the last is started by Spark's own script, which reads spark-env.sh.
+    Those that begin a JVM for two have a setting that the other has not.
     """
 
     folder: Path
@@ -119,15 +123,16 @@ def test_the_first_session_records_what_the_second_maps(sessions: Sessions) -> N
     (archive,) = (sessions.folder / "kipctl" / "spark").glob("*.jsa")
     assert archive.stat().st_size > 10_000_000
     assert [seen["archives"] for seen in sessions.seen[:2]] == [[], [str(archive)]]
-    assert [seen["is light"] for seen in sessions.seen] == [True, False, False, True, True]
+    assert [seen["is light"] for seen in sessions.seen] == [True, False, False, *[True] * 3]
     assert sum("Keeping Spark's classes" in text for text in sessions.told) == 1
 
 
 def test_settings_are_told_by_files_and_stay_as_they_are(sessions: Sessions) -> None:
     for number, seen in enumerate(sessions.seen):
         has_file = number > 2
+        of_file = "its-own" if number == 3 else "hidden-in-file"
         expected = {
-            "read": ["hidden-in-file" if has_file else None, HIDDEN],
+            "read": [of_file if has_file else None, HIDDEN, "its-own" if number == 1 else None],
             "master": "local[1]",
             "option": "1" if has_file else None,
             "in sight": [],

@@ -28,7 +28,7 @@ MIB = 1 << 20
         (100 * 16 * MIB, None, 100),
         (100 * 16 * MIB + 1, None, 101),
         (100 * 16 * MIB, 200, 200),
-        (1 << 50, None, 10_000),
+        (1 << 50, None, 2_000),
         (1 << 50, 20_000, 20_000),
     ],
 )
@@ -96,7 +96,8 @@ def test_a_collector_that_the_user_has_chosen_stays() -> None:
     nothing: dict[str, str] = {}
     assert jvm_options(is_light=False, configured=nothing, environment=nothing) == []
     plain = jvm_options(is_light=True, configured=nothing, environment=nothing)
-    assert plain == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    compiled = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
+    assert plain == [*compiled, "-XX:+UseSerialGC"]
     chosen = "-Da=b -XX:+UseG1GC"
     for configured, environment in (
         ({"spark.driver.extraJavaOptions": chosen}, nothing),
@@ -104,7 +105,7 @@ def test_a_collector_that_the_user_has_chosen_stays() -> None:
         (nothing, {"JAVA_TOOL_OPTIONS": chosen}),
     ):
         options = jvm_options(is_light=True, configured=configured, environment=environment)
-        assert options == plain[:1]
+        assert options == compiled
 
 
 def test_the_users_own_configuration_is_read_where_it_is(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from one_process import PLAINLY_COMPILED
+from one_process import JVM_OPTIONS
 from runs import write_run
 
 from kipctl.errors import ExitStatus, PipelineError
@@ -46,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("warm")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
-        patch.setenv("JAVA_TOOL_OPTIONS", PLAINLY_COMPILED)
+        patch.setenv("JAVA_TOOL_OPTIONS", JVM_OPTIONS)
         yield folder
         warm.stop(force=True)
 

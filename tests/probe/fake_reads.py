@@ -9,8 +9,7 @@ from typing import Any
 
 from fake_kafka import TOPIC
 from fake_run import meeting
-from fetching import ReadCluster
-from logs import value_at
+from fetching import ReadCluster, value_at
 from record_batches import decode_batch
 from rows import read_back
 

@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from fake_broker import FakeCluster
-from fake_kafka import TOPIC, Reply, Script, SimulatedCluster, Waiting
-from logs import Produced
+from fake_kafka import TOPIC, Script, SimulatedCluster
 from rows import read_back
 from world import SimulatedConnection
 
+from kipctl.conform.cluster import Attempt, Cluster, Refusal
+from kipctl.conform.cluster.control import Waiting
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe import run as run_module
@@ -61,13 +61,13 @@ class Ran:
         ]
 
 
-def at_batch(number: int, act: Callable[[Produced], object]) -> Script:
+def at_batch(number: int, act: Callable[[Attempt], object]) -> Script:
     """What is done when so many batches have come to brokers; the cluster answers the others."""
     came = itertools.count(1)
 
-    def script(produced: Produced) -> Reply | Waiting | None:
-        answer = act(produced) if next(came) == number else None
-        return answer if isinstance(answer, Reply | Generator) else None
+    def script(attempt: Attempt) -> Refusal | Waiting | None:
+        answer = act(attempt) if next(came) == number else None
+        return answer if isinstance(answer, Refusal | Generator) else None
 
     return script
 
@@ -82,11 +82,11 @@ def raising(trouble: Exception) -> Callable[[object], None]:
 
 
 @contextmanager
-def meeting(cluster: SimulatedCluster) -> Iterator[None]:
+def meeting(cluster: Cluster) -> Iterator[None]:
     """Runs of kipctl meet the cluster: one that is simulated stands where the network does, and its
     world's clock where the machine's does.
     """
-    if isinstance(cluster, FakeCluster):
+    if not isinstance(cluster, SimulatedCluster):  # it is on loopback
         yield
         return
     sockets, state = cluster.sockets(), random.getstate()
@@ -105,7 +105,7 @@ def meeting(cluster: SimulatedCluster) -> Iterator[None]:
 
 
 def run_fake(
-    cluster: SimulatedCluster,
+    cluster: Cluster,
     num_records: int = 1,
     throughput: float = 2000,
     record_size: int = 10,
@@ -181,11 +181,11 @@ def _is_consistent(ran: Ran) -> None:
     assert not by_batch
 
 
-def assert_all_in_the_log_once_and_in_order(cluster: SimulatedCluster, ran: Ran) -> None:
+def assert_all_in_the_log_once_and_in_order(cluster: Cluster, ran: Ran) -> None:
     assert ran.outcome.failed == 0
-    assert ran.outcome.acknowledged == ran.outcome.generated == cluster.records_in_log()
-    for batches in cluster.log.values():
+    assert ran.outcome.acknowledged == ran.outcome.generated == cluster.records
+    for log in cluster.logs.values():
         expected = 0
-        for produced in batches:
-            assert produced.sequence == expected
-            expected += len(produced.batch.records)
+        for batch in log.batches:
+            assert batch.header.sequence == expected
+            expected += batch.header.records

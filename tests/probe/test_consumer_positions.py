@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 from fake_reads import Received, Row, ranged, read_fake
-from fetching import Fetching, ReadCluster, ReadReply
-from wire import HangUp, Silence
+from fetching import ReadCluster
 
+from kipctl.conform.cluster import Attempt, Handout, HungUpError, Refusal, SilentError
 from kipctl.errors import RefusedError, UsageError
 from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.protocol.api import ApiKey
@@ -30,17 +30,17 @@ def what(row: Row) -> tuple[RangeCase, RangeHandling]:
     return RangeCase(row["range_case"]), RangeHandling(row["range_handling"])
 
 
-def at_follower(cluster: ReadCluster) -> Callable[[Fetching], ReadReply | None]:
+def at_follower(cluster: ReadCluster) -> Callable[[Attempt], Refusal | None]:
     """The leader names broker 2, once and whatever that has."""
     named: list[int] = []
 
-    def script(fetching: Fetching) -> ReadReply | None:
+    def script(fetching: Attempt) -> Refusal | None:
         if fetching.broker == 1 and not named:
             named.append(2)
-            return ReadReply(preferred=2)
+            return Handout(preferred=2)
         return None
 
-    cluster.names_replicas = False
+    cluster.names_followers = False
     return script
 
 
@@ -48,7 +48,7 @@ def at_follower(cluster: ReadCluster) -> Callable[[Fetching], ReadReply | None]:
 
 
 def test_a_position_that_is_not_committed_yet_is_waited_for() -> None:
-    def script(fetching: Fetching) -> None:
+    def script(fetching: Attempt) -> None:
         if len(cluster.readings) == 3:
             del cluster.high_watermarks[0]
 
@@ -104,11 +104,11 @@ def test_a_position_that_the_follower_has_not_yet_is_read_from_the_leader(is_fir
 def test_a_position_before_the_start_or_beyond_the_end_of_the_log_is_reset(
     case: RangeCase, reset: str, begin: int | None, by_leader: bool
 ) -> None:
-    def script(fetching: Fetching) -> ReadReply | None:
+    def script(fetching: Attempt) -> Refusal | None:
         log = cluster.log_of(0)
-        if fetching.offset == 4 and not log.now.start:
+        if fetching.offset == 4 and not log.start:
             log.delete(before=7)
-        if reset == "latest" and fetching.offset == log.now.end == 10:
+        if reset == "latest" and fetching.offset == log.end == 10:
             cluster.write(0, batches=3)
         return None if by_leader else name(fetching)
 
@@ -126,15 +126,15 @@ def test_a_position_before_the_start_or_beyond_the_end_of_the_log_is_reset(
         assert ran.outcome.records == 0
     else:
         assert (row["range_handling"], row["next_offset"]) == (RangeHandling.RESET, begin)
-        assert ran.received.offsets() == list(range(begin, cluster.log_of(0).now.end))
+        assert ran.received.offsets() == list(range(begin, cluster.log_of(0).end))
 
 
 @pytest.mark.parametrize("reset", ["latest", "none"])
 def test_a_position_beyond_what_is_left_of_its_epoch_goes_back_to_where_that_ends(
     reset: str,
 ) -> None:
-    def script(fetching: Fetching) -> None:
-        end = cluster.log_of(0).now.end
+    def script(fetching: Attempt) -> None:
+        end = cluster.log_of(0).end
         if fetching.offset == end == 10:
             cluster.log_of(0).truncate(6)
         elif fetching.offset == end == 6:
@@ -155,9 +155,9 @@ def test_a_position_beyond_what_is_left_of_its_epoch_goes_back_to_where_that_end
 
 
 def test_a_leader_that_refuses_what_it_says_it_has_is_asked_again_after_the_backoff() -> None:
-    def script(fetching: Fetching) -> ReadReply | None:
+    def script(fetching: Attempt) -> Refusal | None:
         refused = len(cluster.readings) <= 2
-        return ReadReply(OUT_OF_RANGE, high_watermark=-1) if refused else None
+        return Refusal(OUT_OF_RANGE) if refused else None
 
     cluster = written(3)
     cluster.read_script = script
@@ -173,14 +173,14 @@ def test_a_leader_that_refuses_what_it_says_it_has_is_asked_again_after_the_back
 
 def moving_at(
     cluster: ReadCluster, offset: int, more: int, left: int | None = None
-) -> Callable[[Fetching], None]:
+) -> Callable[[Attempt], None]:
     """When the reader is there, broker 2 comes to lead, which has what is left, and more."""
 
-    def script(fetching: Fetching) -> None:
+    def script(fetching: Attempt) -> None:
         if (fetching.offset, fetching.broker) == (offset, 1):
             if left is not None:
                 cluster.log_of(0).truncate(left)
-            cluster.move(0, 2)
+            cluster.elect(0, 2)
             cluster.write(0, batches=more)
 
     return script
@@ -222,10 +222,10 @@ def test_a_new_leader_that_is_gone_when_its_answer_comes_is_asked_again() -> Non
     def hide(question: str, broker: int, index: int) -> Iterator[None]:
         if question == "epoch end" and not hidden:
             hidden.append(broker)
-            cluster.hidden = {2}
+            cluster.unlisted = {2}
             before = len(cluster.metadata_asked)
             yield from cluster.until(lambda: len(cluster.metadata_asked) == before + 2)
-            cluster.hidden = set()
+            cluster.unlisted = set()
 
     cluster = written(10)
     cluster.read_script, cluster.position_script = moving_at(cluster, 10, more=2), hide
@@ -240,7 +240,7 @@ def test_a_move_while_a_refused_position_is_looked_into_begins_the_questions_ane
     def move_after_the_first(question: str, broker: int, index: int) -> None:
         if (question, broker) == ("end", 1):
             cluster.ends.clear()
-            cluster.move(0, 2)
+            cluster.elect(0, 2)
 
     cluster = written(10)
     cluster.ends[2, 0] = 3
@@ -258,7 +258,7 @@ def test_a_move_while_a_refused_position_is_looked_into_begins_the_questions_ane
 
 @pytest.mark.parametrize(("reset", "begin"), [("earliest", 2), ("latest", 5)])
 def test_without_an_offset_the_reset_says_where_to_begin(reset: str, begin: int) -> None:
-    def script(fetching: Fetching) -> None:
+    def script(fetching: Attempt) -> None:
         if reset == "latest" and cluster.log_of(fetching.partition).now.end == 5:
             cluster.write(fetching.partition, batches=3)
 
@@ -293,7 +293,7 @@ def test_a_leader_that_cannot_say_yet_is_asked_again(error: ErrorCode) -> None:
     assert ran.received.offsets() == [0, 1]
 
 
-@pytest.mark.parametrize("trouble", [HangUp(), Silence()])
+@pytest.mark.parametrize("trouble", [HungUpError(), SilentError()])
 def test_a_question_whose_connection_is_lost_or_silent_is_asked_again(trouble: Exception) -> None:
     def script(question: str, broker: int, index: int) -> None:
         if len(cluster.questions) == 1:
@@ -310,7 +310,7 @@ def test_a_question_whose_connection_is_lost_or_silent_is_asked_again(trouble: E
 
 def test_who_stops_while_the_leaders_are_silent_does_not_wait_for_them() -> None:
     def script(question: str, broker: int, index: int) -> None:
-        raise Silence
+        raise SilentError
 
     cluster = ReadCluster()
     cluster.position_script = script
@@ -359,11 +359,11 @@ def test_a_partition_whose_leader_comes_late_is_read_from_what_was_its_end_when_
     """Else `perf e2e` would miss what was written before the consumer could ask."""
     has_begun: list[int] = []
 
-    def read_script(fetching: Fetching) -> None:
+    def read_script(fetching: Attempt) -> None:
         if not has_begun:
             cluster.write(1, batches=more)
             has_begun.append(more)
-        elif cluster.log_of(1).now.end == 2 and any(q == "since" for q, *_ in cluster.questions):
+        elif cluster.log_of(1).end == 2 and any(q == "since" for q, *_ in cluster.questions):
             cluster.write(1, batches=3)
 
     cluster = ReadCluster(partitions=2)
@@ -398,11 +398,11 @@ def test_a_newer_leader_is_asked_at_once_whatever_was_asked_of_the_one_before(
             yield from cluster.until(lambda: False)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
-    def move(fetching: Fetching) -> ReadReply | None:
+    def move(fetching: Attempt) -> Refusal | None:
         if fetching.partition == 0 and fetching.broker == 1 and fetching.offset == 3:
             cluster.lead(Leader(2, 6), Leader(1, 5))
             cluster.write(0)
-            return ReadReply(ErrorCode.NOT_LEADER_OR_FOLLOWER, Leader(2, 6))
+            return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, Leader(2, 6))
         return None
 
     cluster = ReadCluster(brokers=3, partitions=2)

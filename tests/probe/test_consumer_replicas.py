@@ -3,11 +3,13 @@
 from itertools import pairwise
 
 import pytest
+from brokers import Garbage
+from fake_kafka import TOPIC
 from fake_reads import Received, read_fake
 from fake_run import NEVER_MS
-from fetching import READ_VERSIONS, Fetching, ReadCluster, ReadReply
-from wire import Garbage, HangUp, Silence
+from fetching import READ_VERSIONS, ReadCluster
 
+from kipctl.conform.cluster import Attempt, Handout, HungUpError, Refusal, SilentError
 from kipctl.probe.leadership import Leader
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -57,14 +59,14 @@ def test_without_a_rack_none_is_sent_and_the_leader_is_read_from() -> None:
     cluster = written(1)
     ran = read_fake(cluster)
     assert ran.brokers_read == [1]
-    assert {fetching.rack for fetching in cluster.readings} == {""}
+    assert {fetching.call.request.rack_id for fetching in cluster.readings} == {""}
 
 
 def test_records_that_come_with_a_replica_s_name_are_read_once() -> None:
-    def script(fetching: Fetching) -> ReadReply | None:
+    def script(fetching: Attempt) -> Refusal | None:
         if fetching.broker == 1:
             first = cluster.log_of(0).batches[0].content
-            return ReadReply(preferred=2, records=first, high_watermark=4)
+            return Handout(first, 4, preferred=2)
         return None
 
     cluster = written(4)
@@ -80,8 +82,8 @@ def test_records_that_come_with_a_replica_s_name_are_read_once() -> None:
 def test_when_the_lease_is_over_the_leader_is_asked_again() -> None:
     """Also while the follower has nothing and holds the Fetch."""
 
-    def script(fetching: Fetching) -> None:
-        if brokers_asked(cluster).count(1) == 4 and cluster.log_of(0).now.end == 1:
+    def script(fetching: Attempt) -> None:
+        if brokers_asked(cluster).count(1) == 4 and cluster.log_of(0).end == 1:
             cluster.write(0)
 
     cluster = written(1)
@@ -109,13 +111,13 @@ def test_a_lease_that_outlives_the_run_is_not_asked_about_again() -> None:
 # --- what makes it come back ---
 
 
-def refusing_at_replica(answer: ReadReply | Exception, brokers: int = 2) -> ReadCluster:
+def refusing_at_replica(answer: Refusal | Exception, brokers: int = 2) -> ReadCluster:
     """The follower answers so, or meets that trouble; the leader does not name it again."""
 
-    def script(fetching: Fetching) -> ReadReply | None:
+    def script(fetching: Attempt) -> Refusal | None:
         if fetching.broker != 2:
             return None
-        cluster.names_replicas = False
+        cluster.names_followers = False
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -137,7 +139,7 @@ def refusing_at_replica(answer: ReadReply | Exception, brokers: int = 2) -> Read
     ],
 )
 def test_after_a_replica_s_error_the_leader_is_read_from(error: ErrorCode) -> None:
-    cluster = refusing_at_replica(ReadReply(error))
+    cluster = refusing_at_replica(Refusal(error))
     ran = read_fake(cluster, 3, **RACK_2)
     assert brokers_asked(cluster) == [1, 2, 1]
     assert [(row["broker"], row["error"]) for row in ran.errors()] == [(2, error)]
@@ -148,7 +150,9 @@ def test_after_a_replica_s_error_the_leader_is_read_from(error: ErrorCode) -> No
     assert causes <= {MetadataCause.LEADER_CHANGE}
 
 
-@pytest.mark.parametrize("trouble", [HangUp(), Silence(), Garbage(b"\0" * 100), Garbage(b"\0\0\0")])
+@pytest.mark.parametrize(
+    "trouble", [HungUpError(), SilentError(), Garbage(b"\0" * 100), Garbage(b"\0\0\0")]
+)
 def test_a_replica_that_hangs_up_or_is_silent_or_speaks_garbage_is_left_for_the_leader(
     trouble: Exception,
 ) -> None:
@@ -169,9 +173,9 @@ def test_a_replica_that_hangs_up_or_is_silent_or_speaks_garbage_is_left_for_the_
 
 
 def test_offset_not_available_at_the_leader_is_tried_again_there() -> None:
-    def script(fetching: Fetching) -> ReadReply | None:
+    def script(fetching: Attempt) -> Refusal | None:
         not_yet = len(cluster.readings) <= 2
-        return ReadReply(ErrorCode.OFFSET_NOT_AVAILABLE) if not_yet else None
+        return Refusal(ErrorCode.OFFSET_NOT_AVAILABLE) if not_yet else None
 
     cluster = written(3)
     cluster.read_script = script
@@ -185,12 +189,12 @@ def test_offset_not_available_at_the_leader_is_tried_again_there() -> None:
 def test_a_replica_that_does_not_listen_any_more_is_left_and_taken_again_when_it_is_back() -> None:
     """The leader names it all the while, as Kafka does until the controller has fenced it."""
 
-    def script(fetching: Fetching) -> None:
+    def script(fetching: Attempt) -> None:
         if fetching.broker == 2:
             cluster.brokers[2].close()
-            raise HangUp
+            raise HungUpError
         if brokers_asked(cluster).count(1) == 4:
-            cluster.names_replicas = False
+            cluster.names_followers = False
 
     cluster = written(3, brokers=3)
     cluster.read_script = script
@@ -202,10 +206,10 @@ def test_a_replica_that_does_not_listen_any_more_is_left_and_taken_again_when_it
 def test_a_replica_that_metadata_does_not_have_yet_is_read_from_once_it_does() -> None:
     def catch_up(broker: int) -> None:
         if len(cluster.metadata_asked) > 3:
-            cluster.hidden = set()
+            cluster.unlisted = set()
 
     cluster = written(3)
-    cluster.hidden = {2}
+    cluster.unlisted = {2}
     cluster.on_metadata = catch_up
     ran = read_fake(cluster, 3, **RACK_2)
     assert ran.brokers_read == [2]
@@ -215,9 +219,9 @@ def test_a_replica_that_metadata_does_not_have_yet_is_read_from_once_it_does() -
 
 
 def test_a_new_leader_is_asked_for_the_replica_anew() -> None:
-    def script(fetching: Fetching) -> None:
-        if fetching.offset == 3 and cluster.leaders[0].id == 1:
-            cluster.move(0, 3)
+    def script(fetching: Attempt) -> None:
+        if fetching.offset == 3 and cluster.leaders[TOPIC, 0].id == 1:
+            cluster.elect(0, 3)
             cluster.write(0, batches=3)
 
     cluster = written(3, brokers=3)
@@ -235,10 +239,10 @@ def test_a_replica_that_knows_the_new_leader_after_the_reader_is_waited_for() ->
     """UNKNOWN_LEADER_EPOCH: the reader has it from a hint, the follower not yet."""
     refused: list[int] = []
 
-    def script(fetching: Fetching) -> ReadReply | None:
+    def script(fetching: Attempt) -> Refusal | None:
         if fetching.broker == 2 and len(refused) < 2:
             refused.append(2)
-            return ReadReply(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return None
 
     cluster = written(3, brokers=3)

@@ -3,10 +3,12 @@
 from itertools import pairwise
 
 import pytest
+from brokers import Garbage
+from fake_kafka import TOPIC, Versions
 from fake_reads import Received, read_fake
-from fetching import READ_VERSIONS, Fetching, ReadCluster, ReadReply
-from wire import Garbage, HangUp, Silence, Versions
+from fetching import READ_VERSIONS, ReadCluster, forgotten, told
 
+from kipctl.conform.cluster import Attempt, Handout, HungUpError, Refusal, SilentError
 from kipctl.probe.schedule import Share
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -41,18 +43,18 @@ def test_a_session_is_opened_once_and_told_only_where_to_read_on() -> None:
     cluster = written(partitions=3)
     read_fake(cluster, 6, on_records=more, fetch_max_wait_ms=50)
     opening, *others = cluster.fetches
-    assert (opening.session_id, opening.session_epoch) == (0, 0)
-    assert opening.told == {0: 0, 1: 0, 2: 0}
-    assert {seen.session_id for seen in others} == {100}
-    assert [seen.session_epoch for seen in others] == list(range(1, len(others) + 1))
-    assert others[0].told == {0: 1, 1: 1, 2: 1}
-    assert all(set(seen.told) <= {1} for seen in others[1:])
+    assert (opening.request.session_id, opening.request.session_epoch) == (0, 0)
+    assert told(opening) == {0: 0, 1: 0, 2: 0}
+    assert {seen.request.session_id for seen in others} == {100}
+    assert [seen.request.session_epoch for seen in others] == list(range(1, len(others) + 1))
+    assert told(others[0]) == {0: 1, 1: 1, 2: 1}
+    assert all(set(told(seen)) <= {1} for seen in others[1:])
 
 
 def test_partitions_that_are_read_elsewhere_are_forgotten() -> None:
-    def script(fetching: Fetching) -> None:
+    def script(fetching: Attempt) -> None:
         if (fetching.partition, fetching.offset, fetching.broker) == (1, 1, 1):
-            cluster.move(1, 2)
+            cluster.elect(1, 2)
             cluster.write(1)
 
     def more(received: Received) -> None:
@@ -60,13 +62,13 @@ def test_partitions_that_are_read_elsewhere_are_forgotten() -> None:
             cluster.write(0)
 
     cluster = written(partitions=3, brokers=2)
-    cluster.lead(*[cluster.leaders[0]] * 3)
+    cluster.lead(*[cluster.leaders[TOPIC, 0]] * 3)
     cluster.read_script = script
     ran = read_fake(cluster, 7, on_records=more, fetch_max_wait_ms=50)
     assert ran.received.offsets(1) == [0, 1]
     at_1 = [seen for seen in cluster.fetches if seen.broker == 1]
-    assert [seen.forgotten for seen in at_1 if seen.forgotten] == [{1}]
-    assert {seen.session_epoch for seen in at_1} == set(range(len(at_1)))
+    assert [forgotten(seen) for seen in at_1 if forgotten(seen)] == [{1}]
+    assert {seen.request.session_epoch for seen in at_1} == set(range(len(at_1)))
 
 
 @pytest.mark.parametrize(
@@ -90,9 +92,9 @@ def test_a_session_that_is_refused_is_opened_anew(error: ErrorCode) -> None:
     assert ran.received.offsets(0) == ran.received.offsets(1) == [0, 1]
     assert [row["error"] for row in ran.calls(ApiKey.FETCH)] == [0, error, 0]
     number = 0 if error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND else 100
-    asked = [(seen.session_id, seen.session_epoch) for seen in cluster.fetches]
+    asked = [(seen.request.session_id, seen.request.session_epoch) for seen in cluster.fetches]
     assert asked == [(0, 0), (100, 1), (number, 0)]
-    assert cluster.fetches[-1].told == {0: 1, 1: 1}
+    assert told(cluster.fetches[-1]) == {0: 1, 1: 1}
     refused, full = ran.calls(ApiKey.FETCH)[1:]
     is_evicted = error in (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -106,7 +108,7 @@ def test_every_fetch_is_refused_for_a_while_and_none_is_sent_before_the_backoff(
     cluster = written(batches=3)
     cluster.session_errors = [ErrorCode.FETCH_SESSION_ID_NOT_FOUND] * 3
     ran = read_fake(cluster, 3, retry_backoff_ms=BACKOFF_MS)
-    assert [seen.session_epoch for seen in cluster.fetches] == [0] * 4
+    assert [seen.request.session_epoch for seen in cluster.fetches] == [0] * 4
     for refused, following in pairwise(ran.calls(ApiKey.FETCH)):
         assert following["sent_us"] - refused["received_us"] >= BACKOFF_MS * 1000
     assert ran.received.offsets() == [0, 1, 2]
@@ -119,9 +121,9 @@ def test_a_broker_that_keeps_no_sessions_is_told_everything_each_time(version: i
             cluster.write(0)
 
     cluster = written(partitions=2, versions=READ_VERSIONS | {1: (4, version)})
-    cluster.keeps_session = lambda: False
+    cluster.sessions.keeps = lambda: False
     ran = read_fake(cluster, 5, on_records=more, fetch_max_wait_ms=50)
-    assert {frozenset(seen.told) for seen in cluster.fetches} == {frozenset({0, 1})}
+    assert {frozenset(told(seen)) for seen in cluster.fetches} == {frozenset({0, 1})}
     assert ran.received.count == 5
 
 
@@ -133,8 +135,8 @@ def test_sessions_are_closed_at_the_end(version: int) -> None:
     """That of each broker, also where a Fetch waits; brokers before Fetch 7 have none."""
     cluster = written(partitions=3, versions=READ_VERSIONS | {1: (4, version)})
     ran = read_fake(cluster, 3)
-    assert cluster.sessions == {}
-    assert len(cluster.closed) == (0 if version < 7 else len(cluster.brokers))
+    assert cluster.sessions.kept == {}
+    assert len(cluster.sessions.closed) == (0 if version < 7 else len(cluster.brokers))
     last = max(row["received_us"] for row in ran.rpcs)
     assert last <= ran.outcome.end_us  # it is no part of the run
 
@@ -171,8 +173,8 @@ def test_the_limits_are_those_of_the_configuration() -> None:
 @pytest.mark.parametrize(
     "what",
     [
-        HangUp(),
-        Silence(),
+        HungUpError(),
+        SilentError(),
         Garbage(b""),
         Garbage(b"\0\0\0"),
         Garbage(b"\0\0\0\0"),
@@ -183,7 +185,7 @@ def test_the_limits_are_those_of_the_configuration() -> None:
 def test_a_leader_that_fails_now_and_then_is_read_on(what: Exception) -> None:
     failed: set[int] = set()
 
-    def script(fetching: Fetching) -> None:
+    def script(fetching: Attempt) -> None:
         if fetching.offset and fetching.partition not in failed:
             failed.add(fetching.partition)
             cluster.write(fetching.partition, batches=2)
@@ -204,7 +206,7 @@ def test_a_leader_that_fails_now_and_then_is_read_on(what: Exception) -> None:
 def test_an_answer_cut_within_its_records_breaks_the_connection_not_the_run() -> None:
     """The right correlation id, and then a frame that ends too early."""
 
-    def script(fetching: Fetching) -> None:
+    def script(fetching: Attempt) -> None:
         if len(cluster.readings) == 1:
             # Handshake, where to begin, and this Fetch are numbers 1, 2 and 3.
             raise Garbage((3).to_bytes(4, "big") + b"\0" * 7 + b"\x01\x02")
@@ -246,7 +248,7 @@ def test_an_answer_without_a_whole_batch_ends_its_partition() -> None:
     """Brokers send a first batch whole however large it is; to ask on would never end."""
     cluster = written()
     cut = cluster.log_of(0).batches[0].content[:-1]
-    cluster.read_script = lambda _: ReadReply(records=cut, high_watermark=1)
+    cluster.read_script = lambda _: Handout(cut, 1)
     ran = read_fake(cluster)
     assert ran.outcome.errors == {"CORRUPT_MESSAGE": 1}
     assert len(cluster.fetches) == 1
@@ -257,7 +259,7 @@ def test_an_answer_without_a_whole_batch_ends_its_partition() -> None:
 )
 def test_an_error_that_does_not_pass_ends_its_partition_and_others_are_read_on(error: int) -> None:
     cluster = written(partitions=2, batches=2)
-    cluster.read_script = lambda f: ReadReply(error) if f.partition == 0 else None
+    cluster.read_script = lambda f: Refusal(error) if f.partition == 0 else None
     ran = read_fake(cluster, 2)
     assert sum(ran.outcome.errors.values()) == 1
     assert ran.received.offsets(1) == [0, 1]
@@ -268,7 +270,7 @@ def test_answers_about_partitions_that_nobody_asked_for_are_no_news() -> None:
     cluster = written(partitions=3, batches=2)
     ran = read_fake(cluster, 2, partitions=(1,))
     assert {row["partition"] for row in ran.reads} == {1}
-    assert set(cluster.fetches[0].told) == {1}
+    assert set(told(cluster.fetches[0])) == {1}
 
 
 # --- the end ---
@@ -296,7 +298,7 @@ def test_who_stops_it_has_what_was_read() -> None:
 
 def test_a_reading_that_is_still_open_at_the_end_is_in_the_trace() -> None:
     cluster = ReadCluster(brokers=1)
-    cluster.read_script = lambda _: ReadReply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    cluster.read_script = lambda _: Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     ran = read_fake(cluster, timeout_ms=1500, retry_backoff_ms=BACKOFF_MS)
     assert len(ran.redirects) >= 2
     assert len(ran.errors()) == len(ran.redirects)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kipctl.probe.consume.broker_link import ConsumerLink
+from kipctl.probe.consume.broker_link import Asked, ConsumerLink
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.fetch_retries import FetchRetries
 from kipctl.probe.consume.fetch_session import FetchPosition
@@ -74,7 +74,7 @@ def test_who_gives_up_has_waited_for_what_it_lacked(
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
         failures = failures_of(tracing, None if state == "no leader" else leader)
         not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        failures.failed(partition, link(1), FetchPosition(0, 4), 1_000, not_leader, 2_000)
+        failures.failed(Asked(partition, link(1), FetchPosition(0, 4), 1_000), not_leader, 2_000)
         failures.finish(partition, 0, 3_002_000)
         tracing.flush()
         columns = COLUMNS["redirects"]
@@ -95,10 +95,10 @@ def test_a_newer_leader_that_refuses_while_a_retry_is_under_way_is_waited_for(
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
         failures = failures_of(tracing)
         not_leader, unknown = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH
-        failures.failed(partition, link(1), FetchPosition(0, 4), 1_000, not_leader, 2_000)
+        failures.failed(Asked(partition, link(1), FetchPosition(0, 4), 1_000), not_leader, 2_000)
         failures.retried(partition, link(1), 4, 30_000)
         failures.retried(partition, link(2), 5, 31_000)
-        failures.failed(partition, link(2), FetchPosition(0, 5), 31_000, unknown, 32_000)
+        failures.failed(Asked(partition, link(2), FetchPosition(0, 5), 31_000), unknown, 32_000)
         assert failures.wait_us(partition, 5)
         assert not failures.wait_us(partition, 6)
 
@@ -109,7 +109,7 @@ def test_an_answer_that_comes_before_the_retry_ends_the_wait_for_it(tmp_path: Pa
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
         failures = failures_of(tracing)
         fenced = ErrorCode.FENCED_LEADER_EPOCH
-        failures.failed(partition, link(1), FetchPosition(0, 4), 1_000, fenced, 2_000)
+        failures.failed(Asked(partition, link(1), FetchPosition(0, 4), 1_000), fenced, 2_000)
         failures.finish(partition, 3, 9_000)
         tracing.flush()
         columns = COLUMNS["redirects"]
@@ -124,8 +124,8 @@ def test_a_second_refusal_before_a_retry_ends_the_wait_for_it(tmp_path: Path) ->
     with closing(Tracing(tmp_path, ("redirects",))) as tracing:
         failures = failures_of(tracing)
         not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        failures.failed(partition, link(1), FetchPosition(0, -1), 1_000, not_leader, 2_000)
-        failures.failed(partition, link(2), FetchPosition(0, -1), 1_500, not_leader, 5_000)
+        failures.failed(Asked(partition, link(1), FetchPosition(0, -1), 1_000), not_leader, 2_000)
+        failures.failed(Asked(partition, link(2), FetchPosition(0, -1), 1_500), not_leader, 5_000)
         failures.finish(partition, 3, 9_000)
         tracing.flush()
         columns = COLUMNS["redirects"]

@@ -5,13 +5,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from fake_kafka import VERSIONS, Reply, SimulatedCluster
+from fake_kafka import TOPIC, VERSIONS, SimulatedCluster, Versions
 from fake_reads import ReadRan, read_fake
 from fake_run import NEVER_MS, REFRESH, Ran, run_fake
-from fetching import READ_VERSIONS, ReadCluster, ReadReply
-from logs import Produced
-from wire import Versions
+from fetching import READ_VERSIONS, ReadCluster
 
+from kipctl.conform.cluster import Attempt, Refusal
 from kipctl.probe.leadership import Leader
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -37,15 +36,15 @@ class Producer:
     drafts = (9,)
 
     def cluster(self, script: Script, brokers: int, versions: Versions) -> SimulatedCluster:
-        def answer(produced: Produced) -> Reply | None:
+        def answer(produced: Attempt) -> Refusal | None:
             told = script(produced.broker)
-            return Reply(told[0], hint=told[1]) if told else None
+            return Refusal(told[0], hint=told[1]) if told else None
 
         return SimulatedCluster(brokers, script=answer, versions=VERSIONS | versions)
 
     def run(self, cluster: SimulatedCluster, **how: Any) -> Ran:
         ran = run_fake(cluster, **how)
-        assert ran.outcome.acknowledged == cluster.records_in_log() == 1
+        assert ran.outcome.acknowledged == cluster.records == 1
         return ran
 
     def asked(self, cluster: SimulatedCluster) -> list[int]:
@@ -63,7 +62,7 @@ class Consumer:
         cluster = ReadCluster(brokers, versions=READ_VERSIONS | versions)
         cluster.write(0)
         cluster.not_replicas.add(1)
-        cluster.read_script = lambda one: ReadReply(*told) if (told := script(one.broker)) else None
+        cluster.read_script = lambda one: Refusal(*told) if (told := script(one.broker)) else None
         return cluster
 
     def run(self, cluster: ReadCluster, **how: Any) -> ReadRan:
@@ -91,7 +90,7 @@ def moving_at_first(
     def script(broker: int) -> Answer | None:
         if len(client.asked(cluster)) > 1:
             return None
-        cluster.move(0, to)
+        cluster.elect(0, to)
         return told
 
     versions = {} if highest is None else {client.api: (4 * (client.api == 1), highest)}
@@ -101,7 +100,8 @@ def moving_at_first(
 
 def test_a_hint_is_followed_at_once_to_an_endpoint_that_metadata_never_named(client: Any) -> None:
     cluster = moving_at_first(client, to=3, brokers=3)
-    cluster.hidden, cluster.shown = {3}, {0: Leader(1, 5)}
+    cluster.unlisted = {3}
+    cluster.show({(TOPIC, 0): Leader(1, 5)})
     ran = client.run(cluster, **NEVER)
     assert client.asked(cluster) == [1, 3]
     (row,) = ran.redirects
@@ -135,7 +135,7 @@ def test_without_a_hint_to_follow_metadata_names_the_leader(
     error: ErrorCode, hint: Leader | None, decision: Decision, client: Any
 ) -> None:
     cluster = moving_at_first(client, 2, (error, hint))
-    cluster.hints = False
+    cluster.names_leaders = False
     ran = client.run(cluster)
     assert (client.asked(cluster)[0], client.asked(cluster)[-1]) == (1, 2)
     first, last = ran.redirects[0], ran.redirects[-1]
@@ -151,7 +151,7 @@ def test_a_hint_in_the_form_of_the_early_draft_is_counted_apart_and_not_followed
 ) -> None:
     for version in client.drafts:
         cluster = moving_at_first(client, 2, highest=version)
-        cluster.draft = True
+        cluster.has_draft_hints = True
         ran = client.run(cluster)
         row, last = ran.redirects[0], ran.redirects[-1]
         assert row["decision"] == Decision.DRAFT
@@ -173,11 +173,11 @@ def test_a_hinted_leader_that_does_not_know_yet_is_asked_again_with_growing_back
     def script(broker: int) -> Answer | None:
         asked = len(client.asked(cluster))
         if asked == 1:
-            cluster.move(0, 2)
+            cluster.elect(0, 2)
         return None if asked in (1, 4) else (NOT_LEADER, Leader(1, 5))
 
     cluster = client.cluster(script, 2, {})
-    cluster.shown = {0: Leader(1, 5)}
+    cluster.show({(TOPIC, 0): Leader(1, 5)})
     ran = client.run(cluster, retry_backoff_ms=BACKOFF_MS)
     assert client.asked(cluster) == [1, 2, 2, 2]
     first, second, third = ran.redirects
@@ -223,10 +223,11 @@ def test_refresh_ignores_hints_and_goes_where_metadata_says_without_backoff(clie
 def test_refresh_backs_off_while_metadata_shows_nothing_newer(client: Any) -> None:
     def catch_up(broker: int) -> None:
         if len(cluster.metadata_asked) > 3:
-            cluster.shown = None
+            cluster.show(None)
 
     cluster = moving_at_first(client, 2)
-    cluster.shown, cluster.on_metadata = {0: Leader(1, 5)}, catch_up
+    cluster.on_metadata = catch_up
+    cluster.show({(TOPIC, 0): Leader(1, 5)})
     ran = client.run(cluster, discovery=REFRESH, retry_backoff_ms=BACKOFF_MS)
     assert client.asked(cluster)[-1] == 2
     calls = ran.calls(ApiKey.METADATA)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from fake_kafka import SimulatedCluster
 from fake_run import meeting
-from wire import HangUp
 
+from kipctl.conform.cluster import HungUpError
 from kipctl.errors import TimedOutError
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
@@ -20,6 +20,7 @@ from kipctl.probe.produce.payloads import random_values, variants
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.produce_frames import Topic
@@ -49,7 +50,7 @@ def producing(policy: TopicPolicy = KIP526) -> Iterator[tuple[SimulatedCluster, 
             ManyTopicsProducer(
                 config,
                 policy,
-                [Topic(name, cluster.truth.topics[name].id) for name in NAMES],
+                [Topic(name, cluster.topics[name]) for name in NAMES],
                 1,
                 payload,
                 tracing,
@@ -68,8 +69,13 @@ def every_topic_once(*positions: int) -> Segment:
     return Segment(topics, len(topics), RATE)
 
 
+def topics_asked(cluster: SimulatedCluster) -> list[tuple[str, ...]]:
+    calls = cluster.calls(ApiKey.METADATA)
+    return [tuple(topic.name for topic in call.request.topics or ()) for call in calls]
+
+
 def written(cluster: SimulatedCluster) -> list[str]:
-    return [produced.topic for produced in cluster.produced]
+    return [produced.place[0] for produced in cluster.produced]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +89,9 @@ def test_each_new_topic_is_asked_for_alone_or_with_all_that_are_known(
     policy: TopicPolicy, asked: list[tuple[str, ...]]
 ) -> None:
     with producing(policy) as (cluster, producer):
-        assert cluster.topics_asked == [()]
+        assert topics_asked(cluster) == [()]
         sent = producer.send([every_topic_once()])
-        assert cluster.topics_asked == [(), *asked]
+        assert topics_asked(cluster) == [(), *asked]
         assert [(call.cause, call.topics) for call in sent.calls] == [(NEW, t) for t in asked]
         # One thread sends: each record waited, and was written in its turn.
         assert len(sent.waits_us) == len(NAMES)
@@ -98,7 +104,7 @@ def test_each_new_topic_is_asked_for_alone_or_with_all_that_are_known(
 
 def test_topics_given_beforehand_are_asked_for_at_once_and_no_record_waits() -> None:
     with producing(PRELOAD) as (cluster, producer):
-        assert cluster.topics_asked == [tuple(NAMES)]
+        assert topics_asked(cluster) == [tuple(NAMES)]
         sent = producer.send([every_topic_once()])
         assert (sent.calls, sent.waits_us, sent.failed) == ([], [], 0)
         assert written(cluster) == NAMES
@@ -108,7 +114,7 @@ def test_topics_given_beforehand_are_asked_for_at_once_and_no_record_waits() -> 
 def test_a_leader_that_moved_makes_it_ask_for_all_topics_in_use(policy: TopicPolicy) -> None:
     with producing(policy) as (cluster, producer):
         producer.send([every_topic_once()])
-        cluster.move(0, 2, NAMES[2])
+        cluster.elect(0, 2, NAMES[2])
         sent = producer.send([every_topic_once(2)])
         assert sent.failed == 0
         assert [(call.cause, call.topics) for call in sent.calls] == [(CHANGE, tuple(NAMES))]
@@ -158,7 +164,7 @@ def test_an_error_for_a_new_topic_is_followed_by_a_request_for_all() -> None:
 def test_a_lost_connection_is_followed_by_a_request_for_all() -> None:
     def hang_up_once(broker: int) -> None:
         cluster.on_metadata = lambda broker: None
-        raise HangUp
+        raise HungUpError
 
     with producing() as (cluster, producer):
         producer.send([every_topic_once(0, 1)])

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fake_kafka import VERSIONS, Reply, SimulatedCluster, Waiting
+from fake_kafka import TOPIC, VERSIONS, SimulatedCluster, Versions, producer_epoch
 from fake_run import (
     BASELINE,
     IDEMPOTENT,
@@ -14,9 +14,10 @@ from fake_run import (
     at_batch,
     run_fake,
 )
-from logs import Produced
-from wire import Versions
 
+from kipctl.conform.cluster import Attempt, Node, Refusal
+from kipctl.conform.cluster.cluster import HOST
+from kipctl.conform.cluster.control import Waiting
 from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -28,21 +29,21 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 def moving_at_first(versions: Versions = VERSIONS) -> SimulatedCluster:
     """The leader of partition 0 moves when the first batch for it arrives."""
-    script = at_batch(1, lambda produced: cluster.move(0, 2))
+    script = at_batch(1, lambda produced: cluster.elect(0, 2))
     cluster = SimulatedCluster(script=script, versions=versions)
     return cluster
 
 
 def test_stale_metadata_that_comes_after_the_hint_does_not_undo_it() -> None:
     cluster = moving_at_first()
-    cluster.shown = {0: Leader(1, 5)}
+    cluster.show({(TOPIC, 0): Leader(1, 5)})
     ran = run_fake(cluster, num_records=200, metadata_max_age_ms=10)
     # By the client's clock: what it had sent before, broker 1 may answer later.
     followed_us = min(row["error_us"] for row in ran.redirects)
     sent_later = [row for row in ran.batches if row["sent_us"] > followed_us]
     assert {(row["broker"], row["attempts"]) for row in sent_later} == {(2, 1)}
     assert len(cluster.metadata_asked) > 3
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 200
+    assert ran.outcome.acknowledged == cluster.records == 200
     assert {row["decision"] for row in ran.redirects} <= {Decision.FOLLOWED, Decision.KNOWN}
 
 
@@ -51,14 +52,14 @@ def test_a_hint_s_endpoint_is_where_its_node_is_connected_to_next(is_connected: 
     """A connection that is there is kept: it may be the same broker by another name, as behind a
     proxy that rewrites Metadata and not hints (Java's connections go by node id)."""
 
-    def script(produced: Produced) -> Reply:
+    def script(produced: Attempt) -> Refusal:
         if produced.broker == 1:
-            return Reply(NOT_LEADER, hint=Leader(2, 6), endpoint=(2, cluster.brokers[3].port))
-        return Reply(base_offset=0)
+            return Refusal(NOT_LEADER, Leader(2, 6), Node(2, HOST, cluster.brokers[3].port, None))
+        return Refusal(0, offset=0)
 
     cluster = SimulatedCluster(brokers=3, partitions=1 + is_connected, script=script)
-    cluster.hidden = {3}
-    cluster.shown = dict(cluster.leaders)  # it names broker 2 as before, each time
+    cluster.unlisted = {3}
+    cluster.show(dict(cluster.leaders))  # it names broker 2 as before, each time
     ran = run_fake(cluster, num_records=50, metadata_max_age_ms=20)
     assert {row["decision"] for row in ran.redirects} == {Decision.FOLLOWED}
     assert {produced.broker for produced in cluster.produced} == {1, 2 if is_connected else 3}
@@ -71,17 +72,17 @@ def test_a_hint_s_endpoint_is_where_its_node_is_connected_to_next(is_connected: 
 def test_an_error_with_a_base_offset_was_appended_and_is_counted(idempotent: bool) -> None:
     """A retry without idempotence writes it twice, as facts of the wire say."""
 
-    def append_and_move(produced: Produced) -> Reply:
-        appended = cluster.append(produced)
-        cluster.move(0, 2)
-        return Reply(NOT_LEADER, appended.base_offset, Leader(2, 6))
+    def append_and_move(produced: Attempt) -> Refusal:
+        _, offset = cluster.append(produced)
+        cluster.elect(0, 2)
+        return Refusal(NOT_LEADER, Leader(2, 6), offset=offset)
 
     cluster = SimulatedCluster(script=at_batch(1, append_and_move))
     ran = run_fake(cluster, acks=-1, enable_idempotence=idempotent)
     assert ran.redirects[0]["base_offset"] == 0
     assert ran.summary["redirects"]["appended_then_failed"] == 1
     assert ran.outcome.acknowledged == 1
-    assert cluster.records_in_log() == (1 if idempotent else 2)
+    assert cluster.records == (1 if idempotent else 2)
     assert ran.batches[0]["base_offset"] == (0 if idempotent else 1)
 
 
@@ -90,9 +91,9 @@ def test_an_error_with_a_base_offset_was_appended_and_is_counted(idempotent: boo
 
 @pytest.mark.parametrize("moves", [1, 3])
 def test_baseline_waits_out_the_backoff_each_time_and_it_does_not_grow(moves: int) -> None:
-    def script(produced: Produced) -> None:
+    def script(produced: Attempt) -> None:
         if len(cluster.produced) <= moves:
-            cluster.move(0, 3 - produced.broker)
+            cluster.elect(0, 3 - produced.broker)
 
     cluster = SimulatedCluster(script=script)
     ran = run_fake(cluster, discovery=BASELINE, retry_backoff_ms=BACKOFF_MS)
@@ -110,14 +111,14 @@ def test_baseline_waits_out_the_backoff_each_time_and_it_does_not_grow(moves: in
 def test_metadata_that_stands_behind_a_slow_produce_says_so() -> None:
     """One broker: partition 0 waits for Metadata, which waits for partition 1's batch."""
 
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         if len(cluster.produced) > 2:
             return None
         yield from cluster.another_request(produced)  # partition 1's batch, then Metadata
         if len(cluster.produced) == 2:
             return None
-        cluster.move(0, 1)
-        return Reply(NOT_LEADER)
+        cluster.elect(0, 1)
+        return Refusal(NOT_LEADER)
 
     cluster = SimulatedCluster(brokers=1, partitions=2, script=script)
     ran = run_fake(
@@ -135,11 +136,11 @@ def test_metadata_that_stands_behind_a_slow_produce_says_so() -> None:
 def test_metadata_goes_to_the_node_with_the_fewest_requests_in_flight() -> None:
     """Broker 2 leads a partition that gets no records."""
 
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         if len(cluster.produced) == 1:
             yield from cluster.another_request(produced)
-            cluster.move(0, 1)
-            return Reply(NOT_LEADER)
+            cluster.elect(0, 1)
+            return Refusal(NOT_LEADER)
         if produced.partition == 1:
             yield from cluster.until(lambda: len(cluster.metadata_asked) > 1)
         return None
@@ -155,9 +156,9 @@ def test_metadata_goes_to_the_node_with_the_fewest_requests_in_flight() -> None:
 def test_metadata_that_is_due_goes_before_all_batches_that_wait() -> None:
     """Java's NetworkClient.isReady: while Metadata is due no node takes another request."""
 
-    def move(produced: Produced) -> Reply:
-        cluster.move(0, 1)  # to the same broker, at a newer epoch
-        return Reply(NOT_LEADER)
+    def move(produced: Attempt) -> Refusal:
+        cluster.elect(0, 1)  # to the same broker, at a newer epoch
+        return Refusal(NOT_LEADER)
 
     produced_before: list[int] = []
     cluster = SimulatedCluster(brokers=1, partitions=2, script=at_batch(1, move))
@@ -177,7 +178,7 @@ def test_metadata_that_is_due_goes_before_all_batches_that_wait() -> None:
 def test_metadata_goes_to_an_unused_broker_where_all_connections_are_full() -> None:
     """Java's leastLoadedNode: a node that can be connected to, where none can take a request."""
 
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         yield from cluster.until(lambda: len(cluster.metadata_asked) > 1)
 
     cluster = SimulatedCluster(partitions=2, script=script)
@@ -201,9 +202,9 @@ def test_metadata_goes_to_an_unused_broker_where_all_connections_are_full() -> N
 def test_refused_batches_in_flight_reach_the_new_leader_in_order_and_once(
     discovery: LeaderDiscovery, records: int
 ) -> None:
-    def move(produced: Produced) -> Waiting:
+    def move(produced: Attempt) -> Waiting:
         yield from cluster.another_request(produced)
-        cluster.move(0, 2)
+        cluster.elect(0, 2)
 
     cluster = SimulatedCluster(script=at_batch(2, move))  # the first goes alone
     ran = run_fake(
@@ -214,19 +215,21 @@ def test_refused_batches_in_flight_reach_the_new_leader_in_order_and_once(
     assert len(refused) >= 2
     at_2 = [p.sequence for p in cluster.produced if p.broker == 2]
     assert [sequence for sequence in at_2 if sequence in refused] == refused
-    assert [p.sequence for p in cluster.log[0]] == list(range(records))
-    assert {p.epoch for p in cluster.produced} == {0}
+    assert [batch.header.sequence for batch in cluster.log((TOPIC, 0)).batches] == list(
+        range(records)
+    )
+    assert {producer_epoch(p) for p in cluster.produced} == {0}
 
 
 @pytest.mark.parametrize("failing", [set(), {2, 5}])
 def test_partitions_of_an_answer_may_come_in_any_order_also_with_errors_between(
     failing: set[int],
 ) -> None:
-    def script(produced: Produced) -> Reply:
+    def script(produced: Attempt) -> Refusal:
         is_first = sum(p.partition == produced.partition for p in cluster.produced) == 1
         if is_first and produced.partition in failing:
-            return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
-        return Reply(0, 1000 + produced.partition)
+            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return Refusal(0, offset=1000 + produced.partition)
 
     cluster = SimulatedCluster(brokers=1, partitions=6, script=script)
     ran = run_fake(cluster, num_records=6, throughput=-1)
@@ -242,7 +245,7 @@ def test_partitions_of_an_answer_may_come_in_any_order_also_with_errors_between(
 def moved(versions: Versions, **how: Any) -> tuple[Ran, SimulatedCluster]:
     cluster = moving_at_first(VERSIONS | versions)
     ran = run_fake(cluster, num_records=5, **how)
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 5
+    assert ran.outcome.acknowledged == cluster.records == 5
     return ran, cluster
 
 
@@ -270,7 +273,7 @@ def test_a_broker_that_knows_no_flexible_api_versions_is_asked_in_the_newest_tha
 def test_refusals_that_come_while_metadata_is_asked_for_are_served_by_its_answer() -> None:
     """As by Java's, whose full answers clear `Metadata.needFullUpdate`."""
 
-    def script(produced: Produced) -> Waiting | None:
+    def script(produced: Attempt) -> Waiting | None:
         if (produced.broker, produced.partition) == (1, 0):
             cluster.lead(Leader(2, 6), Leader(2, 6), Leader(3, 5))
         is_first_of_1 = [p.partition for p in cluster.produced].count(1) == 1

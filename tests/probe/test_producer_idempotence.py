@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from fake_kafka import Reply, SimulatedCluster, Waiting
+from fake_kafka import TOPIC, SimulatedCluster, producer_epoch
 from fake_run import (
     IDEMPOTENT,
     ONE_RECORD_EACH,
@@ -12,9 +12,9 @@ from fake_run import (
     at_batch,
     run_fake,
 )
-from logs import Produced
-from wire import HangUp
 
+from kipctl.conform.cluster import Attempt, HungUpError, Refusal
+from kipctl.conform.cluster.control import Waiting
 from kipctl.protocol.error_codes import ErrorCode
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -22,23 +22,23 @@ ONE_EACH = {**ONE_RECORD_EACH, **IDEMPOTENT, "num_records": 8}
 
 
 def test_a_duplicate_that_the_broker_has_forgotten_is_success() -> None:
-    def script(produced: Produced) -> Reply:
+    def script(produced: Attempt) -> Refusal:
         if len(cluster.produced) == 1:
             cluster.append(produced)
-            raise HangUp
-        return Reply(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+            raise HungUpError
+        return Refusal(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
     cluster = SimulatedCluster(brokers=1, script=script)
     ran = run_fake(cluster, **IDEMPOTENT)
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 1
+    assert ran.outcome.acknowledged == cluster.records == 1
 
 
 def refusing_the_second(error: int) -> SimulatedCluster:
     """The first batch goes alone; others are sent behind the second."""
 
-    def refuse(produced: Produced) -> Waiting:
+    def refuse(produced: Attempt) -> Waiting:
         yield from cluster.another_request(produced)
-        return Reply(error)
+        return Refusal(error)
 
     cluster = SimulatedCluster(brokers=1, script=at_batch(2, refuse))
     return cluster
@@ -51,7 +51,7 @@ def test_batches_behind_one_that_failed_for_now_are_out_of_order_and_sent_again(
     errors = Counter(row["error"] for row in ran.redirects)
     assert errors[ErrorCode.NOT_ENOUGH_REPLICAS] == 1
     assert errors[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] >= 1
-    assert {p.epoch for p in cluster.produced} == {0}
+    assert {producer_epoch(p) for p in cluster.produced} == {0}
 
 
 def test_when_a_batch_is_given_up_those_behind_it_go_on_in_a_new_epoch() -> None:
@@ -59,29 +59,29 @@ def test_when_a_batch_is_given_up_those_behind_it_go_on_in_a_new_epoch() -> None
     cluster = refusing_the_second(ErrorCode.MESSAGE_TOO_LARGE)
     ran = run_fake(cluster, **ONE_EACH)
     assert ran.outcome.errors == {"MESSAGE_TOO_LARGE": 1}
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 7
-    in_log = [(p.epoch, p.sequence) for p in cluster.log[0]]
+    assert ran.outcome.acknowledged == cluster.records == 7
+    in_log = [batch.header[-2:] for batch in cluster.log((TOPIC, 0)).batches]
     assert in_log == [(0, 0), *((1, sequence) for sequence in range(6))]
 
 
 def test_what_may_be_in_the_log_is_not_sent_under_another_sequence() -> None:
     """Two batches are appended, and said to be not replicated; then the first one is given up."""
 
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         if len(cluster.produced) in (2, 3):  # the first goes alone
             cluster.append(produced)
             if len(cluster.produced) == 2:
                 yield from cluster.another_request(produced)
-            return Reply(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        if (produced.epoch, produced.sequence) == (0, 1):
-            return Reply(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        if (producer_epoch(produced), produced.sequence) == (0, 1):
+            return Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return None
 
     cluster = SimulatedCluster(brokers=1, script=script)
     ran = run_fake(cluster, **ONE_EACH)
     assert ran.outcome.errors == {"TOPIC_AUTHORIZATION_FAILED": 1}
     assert ran.outcome.acknowledged == 7
-    assert cluster.records_in_log() == 8  # the one that was given up is there, none twice
+    assert cluster.records == 8  # the one that was given up is there, none twice
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_what_may_be_in_the_log_is_not_sent_under_another_sequence() -> None:
 def test_a_broker_that_lost_the_producers_state_gets_a_new_epoch(error: ErrorCode) -> None:
     """The next batch in turn is out of order for it, and can never be otherwise."""
 
-    def script(produced: Produced) -> Reply | None:
-        return Reply(error) if produced.epoch == 0 and produced.sequence >= 3 else None
+    def script(produced: Attempt) -> Refusal | None:
+        return Refusal(error) if producer_epoch(produced) == 0 and produced.sequence >= 3 else None
 
     cluster = SimulatedCluster(brokers=1, script=script)
     ran = run_fake(cluster, **ONE_EACH)
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 8
-    in_log = [(p.epoch, p.sequence) for p in cluster.log[0]]
+    assert ran.outcome.acknowledged == cluster.records == 8
+    in_log = [batch.header[-2:] for batch in cluster.log((TOPIC, 0)).batches]
     assert in_log == [*((0, n) for n in range(3)), *((1, n) for n in range(5))]
 
 
@@ -111,21 +111,21 @@ def test_a_new_leader_gets_no_later_batch_first_while_the_old_leader_is_slow(
     which does not know the producer, know the old leader's batches again.
     """
 
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         if produced.partition == 0 and produced.broker == 1:
-            if len(cluster.log[0]) < first_kept:
+            if cluster.log((TOPIC, 0)).end < first_kept:
                 return None
-            cluster.move(0, to=2)
-            offset = cluster.append(produced).base_offset if appended else -1
+            cluster.elect(0, to=2)
+            offset = cluster.append(produced)[1] if appended else -1
             yield from cluster.pause(150_000)
-            return Reply(NOT_LEADER, offset)
-        if cluster.leaders[0].id == 2 and cluster.leaders[1].epoch == 5:
-            cluster.move(1, to=2)
-            return Reply(NOT_LEADER)
+            return Refusal(NOT_LEADER, offset=offset)
+        if cluster.leaders[TOPIC, 0].id == 2 and cluster.leaders[TOPIC, 1].epoch == 5:
+            cluster.elect(1, to=2)
+            return Refusal(NOT_LEADER)
         return None
 
     cluster = SimulatedCluster(partitions=2, script=script)
     at_rate = {"num_records": 80, "throughput": 400}
     ran = run_fake(cluster, discovery=REFRESH, **(ONE_EACH | at_rate))
     assert_all_in_the_log_once_and_in_order(cluster, ran)
-    assert {p.epoch for p in cluster.produced} == {0}
+    assert {producer_epoch(p) for p in cluster.produced} == {0}

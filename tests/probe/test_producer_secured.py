@@ -4,15 +4,28 @@ break, sessions end, and nothing is lost."""
 import random
 
 import pytest
-from fake_broker import FakeCluster, HangUp, Produced
 from fake_run import IDEMPOTENT, assert_all_in_the_log_once_and_in_order, run_fake
-from secure_peers import PASSWORD, TLS, USER, Logins, loopback, server_context, wrapped
+from secure_peers import PASSWORD, TLS, USER, Logins, loopback, server_context
+from strict_loopback import StrictLoopback
 
+from kipctl.conform.cluster import Answer, Attempt, Cluster, Exchange, HungUpError
+from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import Security
 
 SCRAM = Sasl("SCRAM-SHA-256", USER, PASSWORD)
-IN_TLS = wrapped(server_context(loopback()))
+IN_TLS = server_context(loopback())
+
+
+def ask_for_logins(cluster: Cluster, logins: Logins) -> None:
+    def log_in(call: Exchange) -> Answer | None:
+        answer = logins.answer(call.connection, call.request)
+        return Answer(answer) if answer else None
+
+    cluster.control = log_in
+    for request in (SaslHandshakeRequest, SaslAuthenticateRequest):
+        cluster.requests[request.api.key] = request
+        cluster.versions[request.api.key] = request.api.versions
 
 
 @pytest.mark.parametrize(
@@ -24,19 +37,17 @@ def test_connections_that_break_lose_nothing_and_double_nothing(security: Securi
     chance = random.Random(11)
     logins = Logins()
 
-    def breaks(produced: Produced) -> None:
+    def breaks(attempt: Attempt) -> None:
         if chance.random() < 0.1:
-            if chance.random() < 0.5 and cluster.leaders[produced.partition].id == produced.broker:
-                cluster.append(produced)  # and its answer is lost
-            raise HangUp
+            if chance.random() < 0.5 and cluster.brokers[attempt.broker].leads(attempt.place):
+                cluster.append(attempt)  # and its answer is lost
+            raise HungUpError
 
-    with FakeCluster(
-        2,
-        4,
-        breaks,
-        secure=IN_TLS if security.tls else lambda accepted: accepted,
-        log_in=logins.answer if security.sasl else lambda connection, asked: None,
-    ) as cluster:
+    cluster = Cluster({"t": 4}, brokers=2)
+    cluster.script = breaks
+    if security.sasl:
+        ask_for_logins(cluster, logins)
+    with StrictLoopback(cluster, IN_TLS if security.tls else None):
         ran = run_fake(
             cluster,
             400,
@@ -54,7 +65,9 @@ def test_connections_that_break_lose_nothing_and_double_nothing(security: Securi
 
 def test_sessions_that_end_are_renewed_while_records_go_on() -> None:
     logins = Logins(session_ms=200)
-    with FakeCluster(1, 2, secure=IN_TLS, log_in=logins.answer) as cluster:
+    cluster = Cluster({"t": 2}, brokers=1)
+    ask_for_logins(cluster, logins)
+    with StrictLoopback(cluster, IN_TLS):
         ran = run_fake(
             cluster,
             20_000,
@@ -65,5 +78,5 @@ def test_sessions_that_end_are_renewed_while_records_go_on() -> None:
         )
     assert_all_in_the_log_once_and_in_order(cluster, ran)
     assert logins.count >= 6
-    assert len({produced.connection for produced in cluster.produced}) == 1
+    assert len({call.connection for call in cluster.exchanges if call.tried}) == 1
     assert {batch["attempts"] for batch in ran.batches} == {1}

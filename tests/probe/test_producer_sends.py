@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fake_kafka import VERSIONS, SimulatedCluster, Waiting
+from fake_kafka import VERSIONS, SimulatedCluster, batch_of, values
 from fake_run import (
     IDEMPOTENT,
     ONE_RECORD_EACH,
@@ -14,9 +14,9 @@ from fake_run import (
     at_batch,
     run_fake,
 )
-from logs import Produced
-from wire import HangUp
 
+from kipctl.conform.cluster import Attempt, HungUpError
+from kipctl.conform.cluster.control import Waiting
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.probe.produce import payloads
 from kipctl.protocol.api import ApiKey
@@ -28,7 +28,7 @@ FOUR_RECORDS = 61 + 4 * 17
 
 
 def batch_sizes(cluster: SimulatedCluster) -> list[int]:
-    return [len(produced.batch.records) for produced in cluster.produced]
+    return [len(batch_of(produced).records) for produced in cluster.produced]
 
 
 @pytest.mark.parametrize("partitioner", ["sticky", "round-robin"])
@@ -44,15 +44,13 @@ def test_every_record_arrives_once_at_the_leader_of_its_partition(
         partitioner=partitioner,
         batch_size=FOUR_RECORDS,
     )
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 500
+    assert ran.outcome.acknowledged == cluster.records == 500
     assert ran.outcome.failed == 0
     assert not ran.outcome.stopped
     assert ran.redirects == []
     assert {p.broker for p in cluster.produced} == {1, 2, 3}
-    assert {len(value) for p in cluster.produced for value in p.values} == {10}
-    by_partition = Counter(
-        {p: sum(len(x.batch.records) for x in log) for p, log in cluster.log.items()}
-    )
+    assert {len(value) for p in cluster.produced for value in values(p)} == {10}
+    by_partition = Counter({index: log.end for (_, index), log in cluster.logs.items()})
     rows = Counter[int]()
     for row in ran.batches:
         rows[row["partition"]] += row["records"]
@@ -66,8 +64,8 @@ def test_every_record_arrives_once_at_the_leader_of_its_partition(
 def test_records_are_readable_in_every_compression(compression: str) -> None:
     cluster = SimulatedCluster(brokers=1, partitions=2)
     run_fake(cluster, num_records=90, throughput=-1, compression_type=compression)
-    assert {p.batch.compression.name.lower() for p in cluster.produced} == {compression}
-    letters = b"".join(value for p in cluster.produced for value in p.values)
+    assert {batch_of(p).compression.name.lower() for p in cluster.produced} == {compression}
+    letters = b"".join(value for p in cluster.produced for value in values(p))
     assert len(letters) == 900
     assert letters.isupper()
 
@@ -97,9 +95,9 @@ def test_a_batch_is_cut_to_a_size_that_is_compressed_already(
 
 
 def test_a_record_carries_the_wall_clock_of_its_intended_time_also_when_it_is_sent_again() -> None:
-    cluster = SimulatedCluster(script=at_batch(1, lambda _: cluster.move(0, 2)))
+    cluster = SimulatedCluster(script=at_batch(1, lambda _: cluster.elect(0, 2)))
     ran = run_fake(cluster, num_records=1)
-    first, again = (p.batch.header.base_timestamp_ms for p in cluster.produced)
+    first, again = (batch_of(p).header.base_timestamp_ms for p in cluster.produced)
     assert first == again == ran.outcome.wall_start_us // 1000
 
 
@@ -137,7 +135,7 @@ def test_a_request_holds_a_batch_of_each_partition_up_to_max_request_size(
 def test_a_batch_that_did_not_fit_a_request_goes_on_to_grow_and_is_whole() -> None:
     """The broker answers slowly at first, so that batches fill while they wait their turn."""
 
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         if len(cluster.produced) <= 4:
             yield from cluster.pause(50_000)
 
@@ -150,7 +148,7 @@ def test_a_batch_that_did_not_fit_a_request_goes_on_to_grow_and_is_whole() -> No
         max_request_size=300,
         max_in_flight_requests_per_connection=1,
     )
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 200
+    assert ran.outcome.acknowledged == cluster.records == 200
     assert max(batch_sizes(cluster)) > 3
 
 
@@ -182,7 +180,7 @@ def test_a_run_that_is_stopped_settles_what_is_under_way() -> None:
     )
     assert ran.outcome.stopped
     assert 0 < ran.outcome.generated < 10**6
-    assert ran.outcome.acknowledged == ran.outcome.generated == cluster.records_in_log()
+    assert ran.outcome.acknowledged == ran.outcome.generated == cluster.records
 
 
 # --- with acks=0 no answer tells that a request has arrived: it is done when it is written ---
@@ -193,14 +191,14 @@ def test_acks_0_waits_for_nothing() -> None:
     ran = run_fake(cluster, num_records=100, acks=0)
     assert ran.outcome.acknowledged == 100
     cluster.world.sleep(1)
-    assert cluster.records_in_log() == 100
+    assert cluster.records == 100
     assert {row["base_offset"] for row in ran.batches} == {-1}
     requests = ran.calls(ApiKey.PRODUCE)
     assert requests
     assert {(r["received_us"], r["response_bytes"], r["error"]) for r in requests} == {(0, 0, 0)}
 
 
-def write_large(act: Callable[[Produced], object], **given: Any) -> tuple[SimulatedCluster, Ran]:
+def write_large(act: Callable[[Attempt], object], **given: Any) -> tuple[SimulatedCluster, Ran]:
     """Two records, a request each, of which the second finds the first in its way: the socket takes
     no whole one. `act` is what is done when the first has arrived.
     """
@@ -210,7 +208,7 @@ def write_large(act: Callable[[Produced], object], **given: Any) -> tuple[Simula
     return cluster, ran
 
 
-def slowly(trouble: Exception | None = None) -> Callable[[Produced], Waiting]:
+def slowly(trouble: Exception | None = None) -> Callable[[Attempt], Waiting]:
     """For scripts: the broker reads on after 0.2 s, if there is no trouble then."""
 
     def act(_: object) -> Waiting:
@@ -225,7 +223,7 @@ def slowly(trouble: Exception | None = None) -> Callable[[Produced], Waiting]:
 def test_acks_0_is_acknowledged_when_it_is_written() -> None:
     cluster, ran = write_large(slowly())
     cluster.world.sleep(1)
-    assert cluster.records_in_log() == ran.outcome.acknowledged == 2
+    assert cluster.records == ran.outcome.acknowledged == 2
     written_us = [row["acked_us"] for row in ran.batches]
     assert written_us[0] < ran.outcome.start_us + 200_000 < written_us[1]
     assert len(ran.calls(ApiKey.PRODUCE)) == 2
@@ -235,12 +233,12 @@ def test_acks_0_is_acknowledged_when_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("act", "request_timeout_ms"),
     [
-        pytest.param(slowly(HangUp()), 120_000, id="the broker hangs up"),
+        pytest.param(slowly(HungUpError()), 120_000, id="the broker hangs up"),
         pytest.param(slowly(), 100, id="it reads nothing for longer than request.timeout.ms"),
     ],
 )
 def test_acks_0_what_is_lost_before_it_is_written_is_sent_again(
-    act: Callable[[Produced], object], request_timeout_ms: int
+    act: Callable[[Attempt], object], request_timeout_ms: int
 ) -> None:
     _, ran = write_large(act, request_timeout_ms=request_timeout_ms)
     assert ran.outcome.acknowledged == 2
@@ -261,7 +259,7 @@ def test_acks_0_what_is_lost_before_it_is_written_is_sent_again(
 def test_acks_0_what_is_not_written_and_not_sent_again_has_failed(
     given: dict[str, Any], error: str
 ) -> None:
-    _, ran = write_large(slowly(HangUp()), **given)
+    _, ran = write_large(slowly(HungUpError()), **given)
     assert ran.outcome.acknowledged == 1
     assert ran.outcome.errors == {error: 1}
 

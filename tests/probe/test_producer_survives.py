@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from fake_kafka import Reply, SimulatedCluster, Waiting
+from brokers import Garbage
+from fake_kafka import TOPIC, SimulatedCluster
 from fake_run import (
     IDEMPOTENT,
     ONE_RECORD_EACH,
@@ -13,9 +14,9 @@ from fake_run import (
     raising,
     run_fake,
 )
-from logs import Produced
-from wire import Garbage, HangUp, Silence
 
+from kipctl.conform.cluster import Attempt, HungUpError, Refusal, SilentError
+from kipctl.conform.cluster.control import Waiting
 from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.probe.network import Network
 from kipctl.protocol.api import ApiKey
@@ -54,10 +55,10 @@ RIGHT_NUMBER = (2).to_bytes(4, "big") + b"\0"
 
 @pytest.mark.parametrize("append", [False, True])
 def test_a_connection_that_is_cut_is_opened_anew_and_the_batch_sent_again(append: bool) -> None:
-    def cut(produced: Produced) -> None:
+    def cut(produced: Attempt) -> None:
         if append:
             cluster.append(produced)
-        raise HangUp
+        raise HungUpError
 
     cluster = SimulatedCluster(brokers=1, script=at_batch(1, cut))
     ran = run_fake(cluster, num_records=3, **IDEMPOTENT)
@@ -85,7 +86,7 @@ def test_an_answer_that_is_none_or_of_another_partition_loses_no_batch(trouble: 
 
 
 def test_a_broker_that_never_answers_is_left_after_request_timeout_ms() -> None:
-    cluster = SimulatedCluster(brokers=1, script=at_batch(1, raising(Silence())))
+    cluster = SimulatedCluster(brokers=1, script=at_batch(1, raising(SilentError())))
     ran = run_fake(cluster, num_records=3, request_timeout_ms=100, **IDEMPOTENT)
     assert_all_in_the_log_once_and_in_order(cluster, ran)
     assert cluster.produced[0].connection != cluster.produced[-1].connection
@@ -100,9 +101,9 @@ def test_a_broker_that_refuses_the_handshake_after_a_restart_is_connected_to_ane
 ) -> None:
     """As Java's client does, which logs it, disconnects and tries again."""
 
-    def restart(produced: Produced) -> None:
+    def restart(produced: Attempt) -> None:
         cluster.api_versions_errors = [error, error]
-        raise HangUp
+        raise HungUpError
 
     cluster = SimulatedCluster(brokers=1, script=at_batch(1, restart))
     ran = run_fake(cluster, num_records=3, **IDEMPOTENT)
@@ -111,9 +112,9 @@ def test_a_broker_that_refuses_the_handshake_after_a_restart_is_connected_to_ane
 
 
 def test_every_request_in_flight_on_a_cut_connection_is_sent_again_in_order() -> None:
-    def cut(produced: Produced) -> Waiting:
+    def cut(produced: Attempt) -> Waiting:
         yield from cluster.another_request(produced)
-        raise HangUp
+        raise HungUpError
 
     cluster = SimulatedCluster(brokers=1, script=at_batch(2, cut))  # the first goes alone
     ran = run_fake(cluster, num_records=9, **ONE_RECORD_EACH, **IDEMPOTENT)
@@ -136,7 +137,7 @@ def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
             cluster.world.sleep(60)
         lose_silent(network)
 
-    def slowly(produced: Produced) -> Waiting:
+    def slowly(produced: Attempt) -> Waiting:
         yield from cluster.until(lambda: stood_still)
 
     monkeypatch.setattr(Network, "disconnect_timed_out", lose_silent_too_late)
@@ -151,7 +152,12 @@ def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
 
 @pytest.mark.parametrize(
     "trouble",
-    [HangUp(), Silence(), Garbage(b"\0\0\0\5\0\xff\xff"), Garbage(b"nonsense, and long enough")],
+    [
+        HungUpError(),
+        SilentError(),
+        Garbage(b"\0\0\0\5\0\xff\xff"),
+        Garbage(b"nonsense, and long enough"),
+    ],
     ids=repr,
 )
 def test_metadata_that_goes_wrong_is_asked_for_again(trouble: Exception) -> None:
@@ -159,12 +165,12 @@ def test_metadata_that_goes_wrong_is_asked_for_again(trouble: Exception) -> None
 
     def on_metadata(broker: int) -> None:
         if len(cluster.metadata_asked) == 2:
-            cluster.move(0, 1)
+            cluster.elect(0, 1)
             raise trouble
 
-    def script(produced: Produced) -> Reply | None:
+    def script(produced: Attempt) -> Refusal | None:
         is_known = len(cluster.metadata_asked) > 2
-        return None if is_known else Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return None if is_known else Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     cluster = SimulatedCluster(brokers=1, script=script)
     cluster.on_metadata = on_metadata
@@ -181,8 +187,8 @@ def test_a_topic_error_in_metadata_is_asked_about_again() -> None:
         is_first = len(cluster.metadata_asked) == 2
         cluster.topic_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_first else 0
 
-    cluster = SimulatedCluster(script=at_batch(1, lambda _: cluster.move(0, 2)))
-    cluster.hints, cluster.on_metadata = False, on_metadata
+    cluster = SimulatedCluster(script=at_batch(1, lambda _: cluster.elect(0, 2)))
+    cluster.names_leaders, cluster.on_metadata = False, on_metadata
     ran = run_fake(cluster, discovery=REFRESH)
     assert ran.outcome.acknowledged == 1
     errors = [call["error"] for call in ran.calls(ApiKey.METADATA)]
@@ -209,14 +215,14 @@ def test_a_leader_that_metadata_left_out_once_is_sent_to_when_it_is_back() -> No
 
     def on_metadata(broker: int) -> None:
         is_second = len(cluster.metadata_asked) == 2
-        cluster.hidden = {1} if is_second else set()
+        cluster.unlisted = {1} if is_second else set()
         cluster.topic_error = ErrorCode.LEADER_NOT_AVAILABLE if is_second else 0
 
-    cluster = SimulatedCluster(script=at_batch(1, raising(HangUp())))
+    cluster = SimulatedCluster(script=at_batch(1, raising(HungUpError())))
     cluster.on_metadata = on_metadata
     ran = run_fake(cluster, num_records=3, **ONE_RECORD_EACH)
     assert len(cluster.metadata_asked) >= 3
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 3
+    assert ran.outcome.acknowledged == cluster.records == 3
 
 
 # --- giving up ---
@@ -224,7 +230,7 @@ def test_a_leader_that_metadata_left_out_once_is_sent_to_when_it_is_back() -> No
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_retries_are_limited(retries: int) -> None:
-    cluster = SimulatedCluster(script=lambda _: Reply(ErrorCode.NOT_ENOUGH_REPLICAS))
+    cluster = SimulatedCluster(script=lambda _: Refusal(ErrorCode.NOT_ENOUGH_REPLICAS))
     ran = run_fake(cluster, retries=retries)
     assert len(cluster.produced) == retries + 1
     assert ran.outcome.errors == {"NOT_ENOUGH_REPLICAS": 1}
@@ -232,7 +238,7 @@ def test_retries_are_limited(retries: int) -> None:
 
 
 def test_an_error_that_a_retry_cannot_help_fails_the_batch_at_once() -> None:
-    cluster = SimulatedCluster(script=lambda _: Reply(ErrorCode.MESSAGE_TOO_LARGE))
+    cluster = SimulatedCluster(script=lambda _: Refusal(ErrorCode.MESSAGE_TOO_LARGE))
     ran = run_fake(cluster, num_records=2, throughput=-1)
     assert len(cluster.produced) == 1
     assert ran.outcome.errors == {"MESSAGE_TOO_LARGE": 2}
@@ -241,7 +247,9 @@ def test_an_error_that_a_retry_cannot_help_fails_the_batch_at_once() -> None:
 
 @pytest.mark.parametrize("discovery", list(LeaderDiscovery))
 def test_delivery_timeout_ms_gives_up_what_is_never_accepted(discovery: LeaderDiscovery) -> None:
-    cluster = SimulatedCluster(brokers=1, script=lambda _: Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    cluster = SimulatedCluster(
+        brokers=1, script=lambda _: Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    )
     given_up: dict[str, Any] = {"delivery_timeout_ms": 1000, "request_timeout_ms": 1000}
     ran = run_fake(cluster, num_records=3, discovery=discovery, **given_up)
     assert ran.outcome.failed == 3
@@ -257,9 +265,9 @@ def test_who_waits_in_vain_for_a_connection_did_not_wait_for_metadata(
 ) -> None:
     """The new leader is known at once, from its hint or from Metadata, and is down."""
 
-    def move(produced: Produced) -> None:
+    def move(produced: Attempt) -> None:
         cluster.brokers[2].close()
-        cluster.move(0, to=2)
+        cluster.elect(0, to=2)
 
     cluster = SimulatedCluster(script=at_batch(3, move))
     ran = run_fake(
@@ -280,14 +288,14 @@ def test_who_waits_until_the_socket_takes_what_was_ahead_was_queued() -> None:
     """The new leader reads nothing for a while, and one of its own requests fills the socket."""
     stalled_us: list[int] = []
 
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         now_us = cluster.world.now_us
         if produced.broker == 2 and not stalled_us:
             stalled_us.append(now_us)
             yield from cluster.pause(3_000_000)
         is_stalled = bool(stalled_us) and now_us > stalled_us[0] + 1_000_000
-        if produced.broker == cluster.leaders[0].id == 1 and is_stalled:
-            cluster.move(0, to=2)
+        if produced.broker == cluster.leaders[TOPIC, 0].id == 1 and is_stalled:
+            cluster.elect(0, to=2)
 
     cluster = SimulatedCluster(partitions=2, script=script)
     cluster.room = 1000
@@ -323,12 +331,12 @@ def test_delivery_timeout_ms_gives_up_what_is_in_flight_and_what_comes_later_is_
 ) -> None:
     """Java's `Sender.getExpiredInflightBatches`; the request itself is waited for longer."""
 
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         if len(cluster.produced) == 1:
-            return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
+            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
         if len(cluster.produced) == 2:
             if not is_answered:
-                raise Silence  # the connection is given up 0.5 s after the batch
+                raise SilentError  # the connection is given up 0.5 s after the batch
             yield from cluster.pause(700_000)  # it is given up after 0.4
         return None
 
@@ -344,7 +352,7 @@ def test_delivery_timeout_ms_gives_up_what_is_in_flight_and_what_comes_later_is_
         **config,
     )
     assert ran.outcome.errors == {"REQUEST_TIMED_OUT": 1}
-    assert (ran.outcome.acknowledged, cluster.records_in_log()) == (1, 1 + is_answered)
+    assert (ran.outcome.acknowledged, cluster.records) == (1, 1 + is_answered)
     given_up, later = ran.batches
     waited_us = given_up["acked_us"] - given_up["intended_us"]
     assert 900_000 <= waited_us < 1_150_000
@@ -352,16 +360,16 @@ def test_delivery_timeout_ms_gives_up_what_is_in_flight_and_what_comes_later_is_
 
 
 def test_a_hint_that_comes_for_a_batch_that_was_given_up_is_taken_for_those_behind_it() -> None:
-    def script(produced: Produced) -> Waiting:
+    def script(produced: Attempt) -> Waiting:
         if len(cluster.produced) == 1:
-            return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
+            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
         if len(cluster.produced) == 2:
             cluster.lead(Leader(2, 6))
             yield from cluster.pause(700_000)  # it is given up after 0.4
         return None
 
     cluster = SimulatedCluster(script=script)
-    cluster.shown = {0: Leader(1, 5)}
+    cluster.show({(TOPIC, 0): Leader(1, 5)})
     ran = run_fake(
         cluster,
         num_records=2,

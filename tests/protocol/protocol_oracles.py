@@ -23,6 +23,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.group_descriptions import ConsumerGroupDescribeRequest
 from kipctl.protocol.message import ZERO_UUID, Field, Message
 from kipctl.protocol.share_groups import ShareAcknowledgeRequest, ShareFetchRequest
 
@@ -32,7 +33,16 @@ REQUESTS = {
     "Fetch": (4, 18),
     "ListOffsets": (1, 11),
     "Metadata": (0, 13),
+    "OffsetCommit": (2, 10),
+    "OffsetFetch": (1, 10),
     "FindCoordinator": (0, 6),
+    "JoinGroup": (2, 9),
+    "Heartbeat": (0, 4),
+    "LeaveGroup": (0, 5),
+    "SyncGroup": (0, 5),
+    "DescribeGroups": (0, 6),
+    "ListGroups": (0, 5),
+    "ConsumerGroupDescribe": (0, 1),
     "ApiVersions": (0, 5),
     "InitProducerId": (0, 6),
     "OffsetForLeaderEpoch": (2, 4),
@@ -66,7 +76,11 @@ ALL_VERSIONS = [
 UNKNOWN_TO_ALL = {(cls, 5) for cls in (ApiVersionsRequest, ApiVersionsRequest.response)}
 """They are of Kafka 4.3."""
 KIO = [known for known in ALL_VERSIONS if known not in UNKNOWN_TO_ALL]
-UNKNOWN_TO_KAFKA_PYTHON = {ShareFetchRequest, ShareAcknowledgeRequest}
+UNKNOWN_TO_KAFKA_PYTHON = {
+    ShareFetchRequest,
+    ShareAcknowledgeRequest,
+    ConsumerGroupDescribeRequest,
+}
 _UNKNOWN_KEYS = {request.api.key for request in UNKNOWN_TO_KAFKA_PYTHON}
 KAFKA_PYTHON = [(cls, version) for cls, version in KIO if cls.api.key not in _UNKNOWN_KEYS]
 
@@ -142,7 +156,10 @@ def _random_value(
         base = get_args(base)[0]
     if name == "error_code":
         return int(choose.choice(_ERROR_CODES))
-    if name == "session_lifetime_ms":  # kio makes it a timedelta, which has no room for all
+    if name in (
+        "session_lifetime_ms",
+        "retention_time_ms",
+    ):  # kio makes it a timedelta, which has no room for all
         return choose.randrange(-(1 << 40), 1 << 40)
     if name == "transaction_start_time_ms":  # kio makes it a datetime, and never None
         return choose.choice([0, choose.randrange(1 << 42)])
@@ -228,6 +245,7 @@ def kio_reads(cls: type[Any], version: int, encoded: bytes) -> Any:
 # with any error (not only 35) is read as version 0, which brokers do not do.
 
 _OPERATIONS = {"cluster_authorized_operations", "topic_authorized_operations"}
+_SET = "authorized_operations"
 
 
 with warnings.catch_warnings():
@@ -253,7 +271,7 @@ def to_kafka_python(ours: Any, version: int, cls: Any = None) -> Any:
     values = {}
     for name, _, field in fields_of(type(ours), version):
         value = getattr(ours, name)
-        if name in _OPERATIONS and name not in cls._struct.fields:
+        if name == _SET or (name in _OPERATIONS and name not in cls._struct.fields):
             values["authorized_operations"] = {bit for bit in range(32) if value >> bit & 1}
             continue
         theirs = cls._struct.fields[name]
@@ -285,7 +303,7 @@ def from_kafka_python(theirs: Any, cls: type[Message], version: int) -> Any:
     values = {}
     for name, hint, field in fields_of(cls, version):
         item = _message_class(hint)
-        if name in _OPERATIONS and not hasattr(theirs, name):
+        if name == _SET or (name in _OPERATIONS and not hasattr(theirs, name)):
             bits = {31} if theirs.authorized_operations is None else theirs.authorized_operations
             value = sum(1 << bit for bit in bits)
             values[name] = value - (value >> 31 << 32)

@@ -9,8 +9,8 @@ Document = dict[str, Any]
 
 ACTION = {
     "action": "rotate",
-    "answered_us": 2_040_000,
-    "converged_us": 2_100_000,
+    "answered_ms": 2040.0,
+    "converged_ms": 2100.0,
     "partitions": 12,
     "error": None,
 }
@@ -18,10 +18,17 @@ CAUSES = ("start", "new_topic", "leader_change", "max_age", "idle_eviction", "er
 
 
 def table_row(name: str, /, **known: Any) -> Document:
-    """A row of a table of `analyze`: what is not named is 1000."""
+    """A row of a table of `analyze`: what is not named is 1000; `wait_ms__p50` is in `wait_ms`."""
     [table] = [table for table in TABLES if table.name == name]
-    columns = (column for columns in table.columns for column in columns.written_out)
-    return {"run": "noon", "arm": "kip951"} | dict.fromkeys(columns, 1000) | known
+    row: Document = {"run": "noon", "arm": "kip951"}
+    for columns in table.columns:
+        for path in columns.written_out:
+            *parts, last = path.split(".")
+            at = row
+            for part in parts:
+                at = at.setdefault(part, {})
+            at[last] = known.pop("__".join((*parts, last)), 1000)
+    return row | known
 
 
 def attempt(number: int, **known: Any) -> Document:
@@ -63,7 +70,7 @@ def redirected(attempts: int = 1, **known: Any) -> Document:
 def timeline(run: str = "noon", arm: str = "kip951", buckets: int = 5, **known: Any) -> Document:
     rows = [
         {"run": run, "window": at, "time": "latency", "records": 100}
-        | {"p50_us": 900 + at, "p99_us": 1900 + at, "max_us": 40_000 + at}
+        | {"time_ms": {"p50": 0.9 + at / 1000, "p99": 1.9 + at / 1000, "max": 40 + at / 1000}}
         for at in range(buckets)
     ]
     return {
@@ -95,6 +102,7 @@ def described(run: str = "noon", arm: str = "kip951", **known: Any) -> Document:
         "started": "2026-01-31T12:00:00+00:00",
         "command": "perf produce",
         "doubts": [],
+        "clients": [],
         "failed": None,
         "stopped": False,
         "end_of": "",
@@ -113,7 +121,7 @@ def small() -> Document:
         "failures": [table_row("failures", error=7, name="REQUEST_TIMED_OUT")],
         "moves": [table_row("moves", api="produce", moves=12)],
         "redirects": [table_row("redirects", api="produce", episodes=12)],
-        "actions": [table_row("actions", number=1, called_us=2_000_000, **ACTION)],
+        "actions": [table_row("actions", number=1, called_ms=2000.0, **ACTION)],
         "rpcs": [table_row("rpcs", api="PRODUCE", api_version=13)],
         "metadata": [table_row("metadata", cause="leader_change", requests=3)],
         "reads": [
@@ -131,7 +139,7 @@ def small() -> Document:
         "analysis": {
             "runs": [{"run": "noon", "path": "file:/runs/noon"}],
             "by": ["run", "arm"],
-            "window_us": 10_000_000,
+            "window_ms": 10_000,
             "tables": {
                 table.name: {
                     "title": table.title,

@@ -47,7 +47,7 @@ def test_what_became_of_hints_adds_up_to_the_leader_errors() -> None:
         *("followed", "known", "stale", "same_epoch", "refuser", "unknown_node"),
         *("other_endpoint", "absent", "ignored", "draft"),
     )
-    counts = {f"hints_{part}": 2**place for place, part in enumerate(parts)}
+    counts = {f"hints__{part}": 2**place for place, part in enumerate(parts)}
     redirects = [table_row("redirects", errors=2**10 - 1, **counts)]
     shown = cells(analysis_tables(document(redirects=redirects))[0])
     titles = (
@@ -84,12 +84,12 @@ def test_records_that_were_given_up_say_by_which_error() -> None:
 def test_a_window_is_told_by_its_exact_beginning(window_us: int, window: int, shown: str) -> None:
     of_windows = document(latency=[table_row("latency", window=window)])
     of_windows["tables"]["latency"]["keys"] = ["window"]
-    [table] = analysis_tables(of_windows | {"window_us": window_us})
+    [table] = analysis_tables(of_windows | {"window_ms": window_us / 1000})
     assert cells(table)["window"] == shown
 
 
 def test_a_table_without_a_form_of_its_own_shows_all_its_columns_by_their_units() -> None:
-    rows = [{"run": "noon", "arm": "kip951", "longest_us": 1500, "sent_bytes": None, "times": 3}]
+    rows = [{"run": "noon", "arm": "kip951", "longest_ms": 1.5, "sent_bytes": None, "times": 3}]
     [table] = analysis_tables(document(pauses=rows))
     assert table.name == "pauses"
     assert cells(table) == {

@@ -57,19 +57,18 @@ def demo(fresh: dict[str, Any], stale: dict[str, Any]) -> dict[str, Any]:
 def test_the_answer_is_the_cut_with_fresh_and_with_stale_metadata() -> None:
     fresh, stale = demo_answer(demo(measured(), measured(0.6, 300.0)))
     assert fresh.first == (
-        "With fresh Metadata hints cut what a client waits for a moved leader from 100.0 to 0.4 ms"
-        " (99.6 % less)."
+        "Hints cut the wait for a moved leader from 100.0 to 0.4 ms (99.6 % less)."
     )
-    assert stale.first.startswith("While Metadata is stale for 300 ms hints cut")
+    assert stale.first.startswith("With Metadata 300 ms stale they cut it from")
     assert (fresh.tone, stale.tone) == (Tone.GOOD, Tone.GOOD)
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (measured(130.0), "hints raised what a client waits"),
-        (measured(90.0, different=False), "hints made no sure difference: from 100.0 to 90.0 ms."),
-        (measured(different=None), "With fresh Metadata: cannot be told: one run on a side"),
+        (measured(130.0), "Hints raised the wait for a moved leader"),
+        (measured(90.0, different=False), "Hints made no sure difference: from 100.0 to 90.0 ms."),
+        (measured(different=None), "leader? It cannot be told: one run on a side"),
     ],
 )
 def test_what_is_not_so_is_not_said(found: dict[str, Any], said: str) -> None:
@@ -88,18 +87,27 @@ def test_a_doubt_is_said_once_and_in_the_answer() -> None:
 
 def test_bars_are_as_long_as_the_waits() -> None:
     rows = demo_table(demo(measured(50.0), measured(0.0))).rows
-    assert [len(str(row[3])) for row in rows] == [12, 1, 24, 0, 1, 24]
+    assert [len(str(row[3])) for row in rows] == [7, 1, 14, 0, 1, 14]
 
 
 def test_the_rest_is_whose_time_it_was_and_how_to_see_more() -> None:
-    moved, whose, _, more = demo_closing(demo(measured(), measured()), None)
-    assert moved == (
-        "All leaders of 100 partitions moved 72 times under 300 records/s, acks=1, on brokers of"
-        " Kafka 4.3.1."
-    )
-    assert whose.endswith("75 % the brokers', 25 % the client's, 0 % in queues behind them.")
+    moved, whose, *_, tap, more = demo_closing(demo(measured(), measured()), None)
+    assert moved == ("100 leaders moved 72 times under 300 records/s, acks=1, on Kafka 4.3.1.")
+    assert whose.endswith("brokers 75 %, client 25 %, queues 0 %.")
+    assert tap.endswith("--rotate TOPIC")  # a client meets a redirect where leaders move
     assert "--record" in more
     assert (
         "kipctl runs show mine-probe-kip951.1"
         in demo_closing(demo(measured(), measured()), "mine")[-1]
     )
+
+
+def test_all_of_it_fits_80_columns() -> None:
+    found = demo(measured(12.3), measured(12.3, 300.0))
+    table = demo_table(found)
+    titles = [column if isinstance(column, str) else column.title for column in table.columns]
+    columns = zip(titles, *table.rows, strict=True)
+    widths = [max(len(str(cell)) for cell in cells) for cells in columns]
+    assert sum(widths) + 2 * (len(widths) - 1) <= 80, widths
+    lines = [*demo_closing(found, None), *(said.first for said in demo_answer(found))]
+    assert [line for line in lines if len(line) > 80] == []

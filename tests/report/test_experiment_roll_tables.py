@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kipctl.documents.experiments import RollExperimentDocument
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.end_to_end import Written
 from kipctl.experiments.arms.figures import Figures
@@ -50,10 +51,9 @@ def rolled(latency_us: int, failed: int | None = 0) -> RolledRun:
 
 def tables(runs: dict[str, list[RolledRun]]) -> dict[str, Table]:
     cell = cell_document("1", 100, ARMS, runs)
-    cell["published"] = [
-        row.as_document() | {"set_up_otherwise": "brokers 3 (6)"} for row in published_for("1", 100)
-    ]
-    document = {
+    published = published_for("1", 100)
+    cell["published"] = [row.as_document("brokers 3 (6)") for row in published]
+    document: RollExperimentDocument = {
         "kafka_version": "4.3.1",
         "brokers": 3,
         "controllers": 1,
@@ -62,6 +62,8 @@ def tables(runs: dict[str, list[RolledRun]]) -> dict[str, Table]:
         "throughput": 100,
         "record_size": 1000,
         "runs": len(runs["probe-baseline"]),
+        "workers": 1,
+        "settle_seconds": 5,
         "cells": [cell],
         "differs": ["3 brokers, the KIP's 6"],
     }

@@ -1,10 +1,12 @@
 """What a report looks like in each format, letter by letter."""
 
+import ast
 import io
 import json
 import re
 
 import pytest
+from own_source import FILES, parsed
 
 from kipctl import __version__
 from kipctl.report.formats import OutputFormat, write
@@ -53,13 +55,37 @@ def test_plain() -> None:
 def test_a_table_without_rows_and_notes_is_for_programs() -> None:
     empty = Report("x", {}, (Table("Redirects", ("partition",), ()),), opening=(Paragraph("No."),))
     assert text(OutputFormat.PLAIN, empty) == "No.\n"
-    assert text(OutputFormat.CSV, empty) == "partition\n"
+    assert text(OutputFormat.CSV, empty) == "table,partition\n"
 
 
 def test_csv_has_raw_values_and_a_blank_line_between_tables() -> None:
     assert text(OutputFormat.CSV) == (
-        "topic,p99 ms,records,idempotent\norders,1234.567,1000000,True\na-b,,7,False\n\npartition\n"
+        "table,topic,p99 ms,records,idempotent\n"
+        "latency,orders,1234.567,1000000,True\n"
+        "latency,a-b,,7,False\n"
+        "\n"
+        "table,partition\n"
     )
+
+
+def test_every_table_has_a_name_that_does_not_change() -> None:
+    """A title that is put together, or is none, names nothing."""
+    tables = [
+        (file, node)
+        for file in FILES
+        if "html" not in file.parts
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Table", "table_of")
+    ]
+    assert len(tables) > 60
+    nameless = [
+        f"{file.name}:{call.lineno}"
+        for file, call in tables
+        if len(call.args) < 5 and "name" not in {keyword.arg for keyword in call.keywords}
+        for title in call.args[:1]
+        if isinstance(title, ast.JoinedStr) or (isinstance(title, ast.Constant) and not title.value)
+    ]
+    assert nameless == []
 
 
 def test_json_is_one_object_that_names_its_command_and_version() -> None:
@@ -131,7 +157,23 @@ def test_the_first_table_is_shown_however_long_it_is() -> None:
     report = Report("x", {}, (LATENCY, LATENCY), (), opening, fits_screen=True)
     drawn = text(OutputFormat.TABLE, report, is_terminal=True)
     assert drawn.count("1,234.57") == 1
-    assert drawn.endswith("More with -o wide: Latency.\n")
+    assert drawn.endswith("More with -o wide: Latency.\n\nSentence 0.\n")
+
+
+@pytest.mark.parametrize("output", [OutputFormat.AUTO, OutputFormat.WIDE])
+@pytest.mark.parametrize(("rows", "is_again"), [(3, False), (19, True)])
+def test_the_answer_is_said_again_where_rows_have_pushed_it_off_the_screen(
+    output: OutputFormat, rows: int, is_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINES", "24")
+    monkeypatch.setenv("COLUMNS", "80")
+    table = Table("", ("row",), tuple((f"row {n}",) for n in range(rows)))
+    report = Report("x", {}, (table,), ("Undo: it.",), (Paragraph("3 moved.", ("Details.",)),))
+    lines = text(output, report, is_terminal=True).splitlines()
+    assert lines[:2] == ["3 moved.", "  Details."]
+    assert lines[-1] == "Undo: it."
+    assert (lines[-2] == "3 moved.") is is_again
+    assert text(output, report).count("3 moved.") == 1
 
 
 WIDE = Report("wide", {}, (Table("", ("name", "value"), (("n" * 150, "v" * 150),)),), ("c" * 200,))
@@ -201,12 +243,12 @@ def test_neither_a_cell_nor_the_name_of_a_cluster_draws_a_line() -> None:
         ("-1 to A1", "'-1 to A1"),
         (-1, "-1"),
         (-1.5, "-1.5"),
-        (None, '""'),
+        (None, ""),
     ],
 )
 def test_a_spreadsheet_takes_no_text_for_a_formula(cell: Cell, written: str) -> None:
-    report = Report("x", {}, (Table("", ("who",), ((cell,),)),))
-    assert text(OutputFormat.CSV, report) == f"who\n{written}\n"
+    report = Report("x", {}, (Table("Who?", ("who",), ((cell,),)),))
+    assert text(OutputFormat.CSV, report) == f"table,who\nwho,{written}\n"
 
 
 def test_markup_in_values_is_printed_as_it_is() -> None:
@@ -242,7 +284,9 @@ def test_the_answer_comes_first_and_what_is_further_is_for_programs() -> None:
         "broker\n"
         "     1\n"
     )
-    assert text(OutputFormat.CSV, OPENED) == "broker\n1\n\ntable,name\nsettings,racks\n"
+    assert text(OutputFormat.CSV, OPENED) == (
+        "table,broker\nbrokers,1\n\ntable,name\nsettings,racks\n"
+    )
 
 
 def test_a_terminal_shows_the_tone_and_wraps_a_paragraph(monkeypatch: pytest.MonkeyPatch) -> None:

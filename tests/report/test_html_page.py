@@ -238,9 +238,9 @@ def arms(**tables: list[dict[str, Any]]) -> dict[str, Any]:
     return document
 
 
-MOVES = partial(table_row, "moves", api="produce", moves=3)
+MOVES = partial(table_row, "moves", api="produce", moves=3, wait_ms__p99=1, wait_ms__max=1)
 RECORDS = partial(table_row, "records", acknowledged=500)
-HINTS = ("hints_present", "hints_followed", "hints_known", "hints_ignored", "hints_absent")
+HINTS = ("hints_present", *(f"hints__{name}" for name in ("followed", "known", "ignored")))
 REFUSED = partial(table_row, "redirects", errors=9, **dict.fromkeys(HINTS, 0))
 
 
@@ -249,25 +249,25 @@ REFUSED = partial(table_row, "redirects", errors=9, **dict.fromkeys(HINTS, 0))
     [
         ({}, "1 x rotate, of 12 partitions in all. No client met a moved leader."),
         (
-            {"moves": [MOVES(wait_p99_us=101_000)]},
+            {"moves": [MOVES(wait_ms__p50=1, wait_ms__p99=101)]},
             "A client met 3 moved leaders and waited for each of them 1.000 ms (p50), "
             "101.0 ms (p99), at most 1.000 ms.",
         ),
         (
-            {"moves": [MOVES(wait_p50_us=300), MOVES(arm="baseline", wait_p50_us=101_000)]},
+            {"moves": [MOVES(wait_ms__p50=0.3), MOVES(arm="baseline", wait_ms__p50=101)]},
             "Wait for each moved leader, p50 and p99: kip951 0.300 ms and 1.000 ms (3 met); "
             "baseline 101.0 ms and 1.000 ms (3 met).",
         ),
         (
-            {"moves": [MOVES(api=api, wait_p50_us=300) for api in ("fetch", "produce")]},
+            {"moves": [MOVES(api=api, wait_ms__p50=0.3) for api in ("fetch", "produce")]},
             "p50 and p99: consumer 0.300 ms and 1.000 ms (3 met); producer 0.300 ms",
         ),
         ({"redirects": [REFUSED()]}, "Hints: none in 9 refusals."),
         (
             {
                 "redirects": [
-                    REFUSED(hints_present=8, hints_followed=5, hints_known=3),
-                    REFUSED(arm="baseline", hints_present=9, hints_ignored=9),
+                    REFUSED(hints_present=8, hints__followed=5, hints__known=3),
+                    REFUSED(arm="baseline", hints_present=9, hints__ignored=9),
                 ]
             },
             "Hints: kip951 in 8 of 9 refusals, followed 5 times, known already 3 times; baseline "

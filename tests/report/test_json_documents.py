@@ -1,16 +1,20 @@
 """What commands print as JSON: declared, generated, and the same word for the same thing."""
 
 import ast
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from json_documents import require_declared
 from jsonschema import Draft202012Validator
+from own_source import FILES, parsed
 
 from kipctl.documents.commands import DOCUMENTS, documents_of
-from kipctl.documents.measures import MEASURES
+from kipctl.documents.measures import MEASURES, STATISTIC, heading
 from kipctl.documents.schema import FILE, PAGE, page, schema, text
+from kipctl.pipeline.tables import TABLES
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -26,8 +30,8 @@ def test_the_page_and_the_schema_are_those_of_the_declarations(file: str, made: 
 
 def test_every_report_of_the_source_is_declared() -> None:
     commands = set()
-    for path in (REPOSITORY / "kipctl").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for file in FILES:
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Report":
                 first = node.args[0]
                 if isinstance(first, ast.Constant):
@@ -50,7 +54,7 @@ def test_what_is_otherwise_is_said(document: dict[str, Any], wrong: str) -> None
         "conditions": [],
         "seconds": 1.0,
         "partitions": 1,
-        "brokers": 1,
+        "broker_count": 1,
         "answering_brokers": [1],
         "asked_brokers": [1],
     }
@@ -72,6 +76,96 @@ def test_the_whole_schema_chooses_by_command() -> None:
         assert not whole.is_valid({"_command": command, "_version": "1", "no_such_key": 1})
 
 
+_AS_RECORDED = {"RollHow", "GuardAsked"}
+"""What was asked for, as the journal has it."""
+
+
+def test_percentiles_are_within_the_time_that_they_are_of() -> None:
+    parts = schema()["$defs"]
+    spreads = {
+        name
+        for name, part in parts.items()
+        if any(STATISTIC.fullmatch(key) and key[0] == "p" for key in part.get("properties", {}))
+    }
+    assert {"Latency", "Longest", "PhaseTimes"} <= spreads
+    for name, part in parts.items():
+        for key, of in part.get("properties", {}).items():
+            assert STATISTIC.fullmatch(key) or not re.search(r"(_|^)p\d", key), (name, key)
+            if any(f'"#/$defs/{spread}"' in json.dumps(of) for spread in spreads):
+                assert re.search("_ms(_by_run|_of_runs)?$", key) or name == "Phases", (name, key)
+
+
+def test_times_and_rates_have_one_unit_in_every_document() -> None:
+    for name, part in schema()["$defs"].items():
+        for key in part.get("properties", {}):
+            wrong = re.search(r"_(us|s|sec|min|per_s|per_sec|by_run_ms)$", key)
+            assert not wrong or name in _AS_RECORDED, (name, key)
+
+
+_SEVERAL_KINDS = """
+    a actions after apis answers asked at b before behind broker brokers client clients closest
+    command commands conditions connections consumer consumers copied costs cpu_seconds cut_percent
+    dropped episodes errors expected failed features fetches from given_up guard hints in_use known
+    leader leader_errors leaders less_than_spare lines local lost metadata missing moves not_ready
+    order p50 p99 p999 partitions producer published racks reads records redirects replicas requests
+    restarts runs seen settings silent_brokers since skipped source stopped supported to took_ms
+    topics undisturbed verdict version waited_ms with without
+"""
+"""Keys that are of another kind in one document than in another (a count here, a list there); none
+is to be added."""
+
+
+def test_a_key_is_of_one_kind_in_every_document() -> None:
+    """A number, a text, a flag, a list or an object."""
+    parts = schema()["$defs"]
+
+    def kinds(of: dict[str, Any]) -> set[str]:
+        if "$ref" in of:
+            return kinds(parts[of["$ref"].rpartition("/")[2]])
+        if "anyOf" in of:
+            return set().union(*map(kinds, of["anyOf"]))
+        named = "string" if "enum" in of else of.get("type", "any")
+        return {"number" if named == "integer" else named} - {"null"}
+
+    found: dict[str, set[frozenset[str]]] = {}
+    for part in parts.values():
+        for key, of in part.get("properties", {}).items():
+            found.setdefault(key, set()).add(frozenset(kinds(of)))
+    assert {key for key, of in found.items() if len(of) > 1} == {*_SEVERAL_KINDS.split()}
+
+
+def test_tables_of_runs_have_the_keys_of_the_documents_of_runs() -> None:
+    columns = {of: {n for c in t.columns for n in c.written_out} for t in TABLES for of in [t.name]}
+    parts = schema()["$defs"]
+    assert {"wait_ms.p50", "wait_ms.p99", "wait_ms.max"} <= columns["moves"]
+    for phase in parts["Phases"]["properties"]:
+        for statistic in parts["PhaseTimes"]["properties"]:
+            assert f"phases_ms.{phase}.{statistic}" in columns["redirects"]
+    for key in ("called_ms", "answered_ms", "converged_ms"):
+        assert key in parts["Action"]["properties"]
+        assert key in columns["actions"]
+    for names in columns.values():
+        assert not [name for name in names if re.search(r"_us$|_p\d", name)]
+
+
 def test_every_measure_is_in_a_document() -> None:
     keys = {key for part in schema()["$defs"].values() for key in part.get("properties", {})}
+    keys |= {n.split(".")[0] for t in TABLES for c in t.columns for n in c.written_out}
     assert MEASURES.keys() - keys == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "title", "shown"),
+    [
+        ("wait_ms.p50", None, "wait p50 ms"),
+        ("redirects.moves.wait_ms.p999", None, "wait p99.9 ms"),
+        ("latency_ms.p99", "", "p99 ms"),
+        ("phases_ms.queued.sum", "", "sum"),
+        ("seconds", None, "s"),
+        ("in_sync_seconds", None, "in sync s"),
+        ("busy_percent", None, "busy %"),
+        ("client_share_ms.max", None, "client's wait max ms"),
+    ],
+)
+def test_a_heading_follows_from_the_key(path: str, title: str | None, shown: str) -> None:
+    assert heading(path, title) == shown

@@ -4,7 +4,7 @@ import pytest
 
 from kipctl.changes.elections.batches import ElectionOutcome
 from kipctl.changes.elections.request import ElectionResult
-from kipctl.changes.execution.plan_result import LeadersMoved
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.own_topic_names import OWN_ONE, new_name
 from kipctl.protocol.error_codes import ErrorCode
@@ -39,7 +39,7 @@ def test_the_leaders_of_the_topic_that_measures_are_counted_apart(
     )
     held = ElectionOutcome(results, 0, 1000, {1: 5000}, watched=(1,))
     nothing = Snapshot("id", (), ())
-    report = moved_report("reassign", LeadersMoved(None, held), nothing, nothing)
+    report = moved_report("reassign", PlanResult(election=held), nothing, nothing)
     [answer] = report.opening
     assert answer.first == f"{said}; every broker knew 5 ms after the election was called."
     assert report.document["counts"] == {"done": len(results), "failed": 0}

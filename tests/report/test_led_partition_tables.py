@@ -3,7 +3,7 @@
 import pytest
 from electing_broker import ElectingCluster, partition
 
-from kipctl.changes.execution.plan_result import Reassigned
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.plans.plan import Move, Plan
 from kipctl.cluster.snapshot import NO_LEADER
 from kipctl.report.reassign_tables import reassigned_report
@@ -29,8 +29,8 @@ def test_the_partitions_of_a_broker_are_those_with_a_replica_there(
     cluster: ElectingCluster,
 ) -> None:
     ran = cluster.kipctl("inspect leaders --broker 3 -o csv")
-    assert "lost" in ran.out
-    assert "\nb," not in ran.out
+    assert "\npartitions,lost," in ran.out
+    assert "\npartitions,b," not in ran.out
     assert "There is no broker 8" in cluster.kipctl("inspect leaders --broker 8", status=2).err
 
 
@@ -61,5 +61,5 @@ def test_the_next_step_after_a_plan_is_one_that_works(
 ) -> None:
     after = ElectingCluster.of(partition("t", 0, (2, 1), leader=leader, isr=isr)).snapshot()
     [one] = after.partitions
-    done = Reassigned(Plan((Move(one.id, (1, 2), (2, 1), 1),)), (), 0, 0, 0, None)
+    done = PlanResult(plan=Plan((Move(one.id, (1, 2), (2, 1), 1),)))
     assert "\n".join(reassigned_report(done, after).closing) == closing

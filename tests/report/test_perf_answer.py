@@ -13,6 +13,7 @@ def document(batches: int, **spent_ms: float) -> dict[str, Any]:
     own_ms = phases["backoff"]["sum"] + phases["metadata"]["sum"]
     return {
         "leader_discovery": "kip951",
+        "actions": [],
         "redirects": {
             "batches": batches,
             "phases_ms": phases,
@@ -45,4 +46,4 @@ def test_what_moved_leaders_cost_stands_under_the_wait(
 
 
 def test_an_older_run_that_does_not_say_is_passed_over() -> None:
-    assert moves_answer({"redirects": {"moves": None}}) == ()
+    assert moves_answer({"redirects": {"moves": None}, "actions": []}) == ()

@@ -4,6 +4,16 @@ from typing import Any
 
 from test_formats import text
 
+from kipctl.cluster.inspect.replica_selection import (
+    NO_SELECTOR,
+    RACK_AWARE,
+    Answer,
+    PartitionFacts,
+    Replica,
+    explain_choice,
+)
+from kipctl.cluster.inspect.replica_selection_facts import Observation
+from kipctl.cluster.snapshot import PartitionId
 from kipctl.report.formats import OutputFormat
 from kipctl.report.layout import for_people
 from kipctl.report.replica_selection_tables import (
@@ -11,6 +21,7 @@ from kipctl.report.replica_selection_tables import (
     flips_table,
     selection_answer,
     selection_tables,
+    selectors_to_set,
     walk_answers,
     walk_tables,
 )
@@ -36,6 +47,14 @@ def row(**more: Any) -> dict[str, Any]:
     }
 
 
+def crossing(percent: float | None, per_s: float | None = None, price: float | None = None):
+    return {
+        "cross_percent": percent,
+        "cross_bytes_per_second": per_s,
+        "price_of_30_days": price,
+    }
+
+
 def rack(**more: Any) -> dict[str, Any]:
     return {
         "rack": "b",
@@ -46,9 +65,11 @@ def rack(**more: Any) -> dict[str, Any]:
         "closest": 4,
         "held_bytes": 1000,
         "cross_held_bytes": 250,
-        "bytes_per_s": None,
-        "cross_bytes_per_s": None,
+        "bytes_per_second": None,
+        "cross_bytes_per_second": None,
         "cross_percent": 25.0,
+        "from_leaders": crossing(75.0),
+        "from_closest": crossing(25.0),
         "unreported_partitions": 0,
         "price_of_30_days": None,
         **more,
@@ -56,7 +77,8 @@ def rack(**more: Any) -> dict[str, Any]:
 
 
 def document(*partitions: dict[str, Any], **more: Any) -> dict[str, Any]:
-    empty = {"unreported": [], "rate_over_s": None, "price_per_gb": None, "client": None}
+    empty: dict[str, Any] = {"groups": [], "groups_not_shown": [], "unreported": []}
+    empty |= {"rate_over_seconds": None, "price_per_gb": None, "client": None}
     return {"partitions": [*partitions], "racks": [rack()], **empty, **more}
 
 
@@ -109,29 +131,150 @@ def test_an_answer_that_the_rules_do_not_explain_is_told() -> None:
 
 def test_rates_and_prices_have_columns_only_where_they_were_asked_for() -> None:
     held, *_ = selection_tables(document())
-    assert held.titles[-1] == "Across racks %"
-    assert held.rows == (("b", 4, 3, 75.0, 4, 1000, 25.0),)
+    assert held.titles[-2:] == ("From leaders %", "From closest %")
+    assert held.rows == (("b", 4, 3, 75.0, 4, 1000, 75.0, 25.0),)
     assert "of the bytes that the leaders hold" in held.notes[0]
-    rates = {"bytes_per_s": 4e6, "cross_bytes_per_s": 1e6, "price_of_30_days": 51.84}
-    asked = {"rate_over_s": 30.0, "price_per_gb": 0.02}
+    rates = {"bytes_per_second": 4e6, "cross_bytes_per_second": 1e6, "price_of_30_days": 51.84}
+    asked = {"rate_over_seconds": 30.0, "price_per_gb": 0.02}
+    rates["from_leaders"] = crossing(75.0, 3e6, 155.52)
+    rates["from_closest"] = crossing(25.0, 1e6, 51.84)
     priced, *_ = selection_tables(document(racks=[rack(**rates)], **asked))
-    assert priced.titles[-3:] == ("Bytes/s", "Across racks bytes/s", "Price of 30 days")
-    assert priced.rows[0][-3:] == (4e6, 1e6, 51.84)
+    assert priced.titles[-5:] == (
+        *("Bytes/s", "From leaders bytes/s", "From closest bytes/s"),
+        *("Price now", "Price closest"),
+    )
+    assert priced.rows[0][-5:] == (4e6, 3e6, 1e6, 155.52, 51.84)
     assert "over 30 s" in priced.notes[0]
 
 
 def test_bytes_that_nobody_told_are_no_zero() -> None:
-    unknown = rack(held_bytes=None, cross_percent=None, unreported_partitions=1)
-    idle = rack(held_bytes=0, cross_percent=None)
+    unknown = rack(
+        held_bytes=None,
+        cross_percent=None,
+        from_leaders=crossing(None),
+        from_closest=crossing(None),
+        unreported_partitions=1,
+    )
+    idle = rack(held_bytes=0, cross_percent=None, from_closest=crossing(None))
     unreported = {"topic": "orders", "partition": 3, "why": "broker 1 is gone."}
     table, *_ = selection_tables(document(racks=[unknown, idle], unreported=[unreported]))
-    assert [row[-2:] for row in table.rows] == [("not known", "not known"), (0, None)]
+    assert [row[-3:] for row in table.rows] == [("not known",) * 3, (0, 75.0, None)]
     assert table.notes[1] == (
         "Partitions whose bytes, or who serves them, are not known: 1; orders-3: broker 1 is gone."
     )
-    partly = rack(bytes_per_s=None, cross_bytes_per_s=0.0, unreported_partitions=1)
-    table, *_ = selection_tables(document(racks=[partly], rate_over_s=5.0))
-    assert table.rows[0][-2:] == ("not known", 0.0)
+    partly = rack(
+        bytes_per_second=None,
+        cross_bytes_per_second=0.0,
+        from_leaders=crossing(None, 7.0),
+        from_closest=crossing(None, 0.0),
+        unreported_partitions=1,
+    )
+    table, *_ = selection_tables(document(racks=[partly], rate_over_seconds=5.0))
+    assert table.rows[0][-3:] == ("not known", 7.0, 0.0)
+
+
+def test_who_names_a_rack_that_is_not_there_is_named_with_what_it_costs() -> None:
+    def group(name: str, rack: str | None, **more: Any) -> dict[str, Any]:
+        return {
+            "group": name,
+            "client_rack": rack,
+            "known": rack == "zone-b",
+            "says_rack": True,
+            "client_ids": [f"{name}-app"],
+            "members": 2,
+            "partitions": 4,
+            "now_cross_bytes_per_second": 4e6,
+            "closest_cross_bytes_per_second": 1e6,
+            "now_price_of_30_days": 207.36,
+            "closest_price_of_30_days": 51.84,
+            **more,
+        }
+
+    groups = [
+        group("billing", "zoneb"),
+        group("audit", None),
+        group(
+            *("old", None),
+            says_rack=False,
+            now_cross_bytes_per_second=None,
+            now_price_of_30_days=None,
+        ),
+        group("shop", "zone-b"),
+    ]
+    asked = {"rate_over_seconds": 30.0, "price_per_gb": 0.02, "groups": groups}
+    not_shown = [{"broker": 3, "group": None, "why": "It does not answer."}]
+    unknown = rack(rack="zone-b", from_leaders=crossing(None))
+    found = document(row(), racks=[unknown], **asked, groups_not_shown=not_shown)
+    (said,) = selection_answer(found).others
+    assert said == (
+        "The cluster has no rack 'zoneb', which group billing (billing-app) names: it reads from"
+        " leaders. Did you mean 'zone-b'? That costs 155.52 in 30 days."
+    )
+    _, table, *_ = selection_tables(found)
+    assert [one[1] for one in table.rows] == ["zoneb (unknown)", "none", "not told", "zone-b"]
+    assert table.rows[0][-4:] == (4e6, 1e6, 207.36, 51.84)
+    assert table.rows[2][-4:] == ("not told", 1e6, "not told", 51.84)
+    assert table.notes[1].startswith("Clients from before KIP-881 do not tell their rack")
+    assert table.notes[2] == "Not all groups are shown: broker 3: It does not answer."
+    loading = {"broker": 3, "group": "shop", "why": "COORDINATOR_LOAD_IN_PROGRESS (14)"}
+    _, table, *_ = selection_tables(document(row(), groups_not_shown=[loading, *not_shown]))
+    assert table.notes[1] == (
+        "Not all groups are shown: group shop of broker 3: COORDINATOR_LOAD_IN_PROGRESS (14)."
+        " And 1 more."
+    )
+
+
+def test_what_naming_a_rack_saves_is_said_where_it_is_known() -> None:
+    # Brokers name leaders to all: what crosses racks now says nothing of the closest replica.
+    rates = {"bytes_per_second": 4e6, "cross_bytes_per_second": 3e6, "price_of_30_days": 155.52}
+    rates["from_closest"] = crossing(25.0, 1e6, 51.84)
+    b = rack(**rates, from_leaders=crossing(75.0, 3e6, 155.52))
+    c = rack(**{**rates, "rack": "c"}, from_leaders=crossing(25.0, 1e6, 51.84))
+    asked = {"rate_over_seconds": 30.0, "price_per_gb": 0.02}
+    said = selection_answer(document(row(), racks=[b, c], **asked))
+    assert said.others == (
+        "Consumers that name no rack read from leaders, 50 % of it across racks; from the closest"
+        " replica it is 25 %, with client.rack set on consumers and replica.selector.class on"
+        " brokers.",
+        "That is 207.36 and 103.68 in 30 days: 103.68 less, if every partition is read once in"
+        " each rack.",
+    )
+    elsewhere = {**c, "known": False}
+    assert selection_answer(document(row(), racks=[b, elsewhere], **asked)).others == ()
+    unknown = rack(from_leaders=crossing(None))
+    assert selection_answer(document(row(), racks=[b, unknown], **asked)).others == ()
+
+
+def test_brokers_without_a_selector_are_advised_to_set_it() -> None:
+    def found(*selectors: str) -> Observation:
+        """A partition of each broker, with a replica in its rack a and one in b."""
+        facts = [
+            PartitionFacts(
+                PartitionId("t", leader),
+                leader,
+                selector,
+                0,
+                (Replica(leader, "a", True), Replica(9, "b", True)),
+            )
+            for leader, selector in enumerate(selectors, 1)
+        ]
+        choices = [
+            explain_choice(one, rack, Answer(one.leader), ("a", "b"))
+            for one in facts
+            for rack in ("a", "b", "typo")
+        ]
+        return Observation(("a", "b"), tuple(facts), tuple(choices), {})
+
+    advice, how = selectors_to_set(found(NO_SELECTOR, RACK_AWARE, NO_SELECTOR))
+    assert advice == (
+        "Brokers 1, 3 send every reader to the leader: set replica.selector.class there to"
+        " org.apache.kafka.common.replica.RackAwareReplicaSelector, and restart."
+    )
+    assert how == "See the order of restarts: kipctl roll --dry-run"
+    assert selectors_to_set(found(NO_SELECTOR))[0].startswith("Broker 1 sends every reader")
+    many = selectors_to_set(found(*[NO_SELECTOR] * 7))[0]
+    assert many.startswith("Brokers 1, 2, 3, 4, 5 and 2 more send every reader")
+    assert selectors_to_set(found(RACK_AWARE)) == ()
 
 
 def client_table(**more: Any) -> Table:

@@ -32,6 +32,7 @@ def cluster(cluster_id: str | None, *fleet: dict[str, Any]) -> dict[str, Any]:
         "apis": [{"api": "PRODUCE", "version": 9, "requests": 70}],
         "clients": [],
         "brokers": [],
+        "findings": [],
         "refused_clients": [],
         "metadata_clients": [],
         "fleet": list(fleet),

@@ -33,7 +33,8 @@ def measure(**more: object) -> dict[str, object]:
 
 def compared(*measures: dict[str, object], **more: object) -> tuple[Table, ...]:
     document = {"a": ["x"], "b": ["y"], "settings": [], "gates": [], "lengths_differ": False}
-    return compare_tables(document | {"measures": measures or [measure()]} | more)
+    document |= {"doubts": [], "measures": measures or [measure()]}
+    return compare_tables(document | more)
 
 
 def comparison(*measures: dict[str, object]) -> Table:
@@ -86,16 +87,18 @@ def test_a_person_reads_aligned_decimals_and_csv_has_the_values_themselves() -> 
     first = " ".join(shown(table, OutputFormat.PLAIN).splitlines()[2].split()[3:])
     assert first == "1234.500 1000.000 -234.500 -19.0 -25.0 to -0.1 0.0005 different"
     titles, first, second = csv.reader(shown(table, OutputFormat.CSV).splitlines())
-    assert titles == ["measure", "A", "B", "B - A", "%", "% between", "p", "verdict"]
+    assert titles == ["table", "measure", "A", "B", "B - A", "%", "% between", "p", "verdict"]
     values = ["1234.5", "1000.0", "-234.5", "-18.99", "-25.0 to -0.1", str(1 / 2001), "different"]
-    assert first[1:] == values
-    assert second[1:6] == ["", "0.1256", "", "", ""]
+    assert first[2:] == values
+    assert second[2:7] == ["", "0.1256", "", "", ""]
 
 
 def test_sizes_of_runs_are_numbers() -> None:
     run = {"name": "x", "folder": "/x", "bytes": 124_213, "started": None, "state": "whole"}
     told = ("command", "records", "records_per_second", "acks", "leader_discovery", "actions")
-    listed = list_table({"store": "/", "runs": [run | dict.fromkeys((*told, "p999_ms"))]})
+    listed = list_table(
+        {"store": "/", "runs": [run | dict.fromkeys(told) | {"latency_ms": {"p999": None}}]}
+    )
     removed = removed_table({"removed": [run]})
     for table in (listed, removed):
         assert table.rows[0][table.titles.index("bytes")] == 124_213

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 from test_formats import text
 
+from kipctl.client_behaviour.findings.catalogue import FINDINGS
+from kipctl.client_behaviour.findings.document import finding_document
+from kipctl.client_behaviour.findings.finding import Times
 from kipctl.report.formats import OutputFormat
 from kipctl.report.html.answer import answer
 from kipctl.report.layout import laid_out
@@ -25,6 +28,7 @@ def client(
     given_up: int = 0,
     wait_ms: float = 0.5,
     host: str = "10.0.0.1",
+    findings: tuple[dict[str, Any], ...] = (),
     **causes: int,
 ) -> dict[str, Any]:
     return {
@@ -33,6 +37,7 @@ def client(
         "software_name": "librdkafka",
         "software_version": "2.16",
         "verdict": {"sentence": sentence, "advice": advice},
+        "findings": list(findings),
         "connections": {"open": 1, "made": 1, "lost": 0, "reset": 0},
         "requests": {"total": requests, "per_second": 1.0, "not_decoded": 0, "acks_0": acks_0}
         | {"by_api": {"Produce": 1}},
@@ -120,12 +125,12 @@ def test_a_run_of_an_older_kipctl_was_not_judged() -> None:
         (
             {"Produce": 9, "Metadata": 1},
             "No leader moved while it was looked at: whether clients follow hints cannot be said.",
-            " Move some: kipctl reassign --rotate --topic TOPIC",
+            " Move some: kipctl reassign --rotate",
         ),
         (
             {"Metadata": 62, "ApiVersions": 2},
             "No client has produced or fetched anything: ",
-            "kipctl inspect leaders --topic TOPIC",
+            "kipctl inspect leaders",
         ),
     ],
 )
@@ -137,6 +142,29 @@ def test_where_no_client_met_a_leader_error_it_is_said_what_to_do(
     said = tap_answer(document(calm)).first
     assert said.startswith(begins)
     assert said.endswith(ends)
+
+
+def test_leaders_that_the_tap_moved_in_vain_are_told() -> None:
+    rotated = document(client(errors=0)) | {"rotations": 10, "rotated_topic": "orders"}
+    said = tap_answer(rotated).first
+    assert said == "Leaders of orders moved 10 times and no client met one: does it use orders?"
+
+
+@pytest.mark.parametrize(
+    ("with_ms", "without_ms", "met", "said"),
+    [
+        (3.0, 104.0, 20, "Hints save shop 101.0 ms a moved leader (p50): 3.0 ms"),
+        (104.0, 3.0, 20, "Hints cost shop 101.0 ms a moved leader (p50): 104.0 ms"),
+        (3.01, 3.04, 20, "No difference is seen for shop, with hints or without: 3.0 ms."),
+        (3.0, 104.0, 19, "What hints are worth to shop cannot be said: it met 30 moved leaders"),
+    ],
+)
+def test_what_hints_are_worth_is_said_where_enough_were_met(
+    with_ms: float, without_ms: float, met: int, said: str
+) -> None:
+    worth = {"client_id": "shop", "host": "h", "with_ms": with_ms, "without_ms": without_ms}
+    seen = document(client()) | {"hints_worth": [worth | {"met_with": 30, "met_without": met}]}
+    assert tap_answer(seen).first.startswith(said)
 
 
 def test_where_no_client_has_come_it_says_where_they_connect() -> None:
@@ -170,3 +198,33 @@ def test_on_a_narrow_terminal_what_decides_stays() -> None:
     assert max(map(len, (*lines.headings, *lines.rows))) <= 80
     for word in ("leader errors", "followed", "moved leaders", "wait p50 ms"):
         assert all(part in shown for part in word.split()), (word, shown)
+
+
+def finding(id: str, is_known: bool = False) -> dict[str, Any]:
+    declared = FINDINGS[id]
+    document = finding_document(declared, Times(3, 12), declared.known[0] if is_known else None)
+    return {**document, "first": {"ms": 1500.0, "topic": "orders", "partition": 4, "broker": 1}}
+
+
+def test_findings_come_first_and_the_worst_of_all_clients_before_others() -> None:
+    one = client("one", findings=(finding("hint-waited"),))
+    two = client("two", findings=(finding("hint-hot-loop", is_known=True), finding("hint-ignored")))
+    first, clients, *_ = tap_tables(document(one, two))
+    assert (first.name, clients.name) == ("findings", "clients")
+    told = text(OutputFormat.PLAIN, Report("tap", {}, (first,))).splitlines()
+    rows = [line.split(maxsplit=3) for line in told[2:5]]
+    assert [row[:3] for row in rows] == [
+        ["problem", "hint-hot-loop", "two"],
+        ["warning", "hint-ignored", "two"],
+        ["note", "hint-waited", "one"],
+    ]
+    assert (
+        "3 of 12  after 1.5 s, orders-4, broker 1  twmb/franz-go#1412, mended in 1.21.7" in told[2]
+    )
+    assert told[4].endswith("  -")
+    assert any(line.startswith("hint-hot-loop: Hundreds of requests a second") for line in told)
+    assert told[-1] == "More of one: kipctl explain hint-hot-loop"
+
+
+def test_without_findings_there_is_no_table_of_them() -> None:
+    assert tap_tables(document(client()))[0].name == "clients"

@@ -12,6 +12,7 @@ import pytest
 from campaigns import as_many, campaign, chance
 from rolled_world import KilledError, World
 
+from kipctl.counts import counted
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -117,7 +118,7 @@ def test_a_restart_that_cannot_be_seen_is_asked_for(
     record = world.begin()
     record = record.changed(record.step(1).begin(Phase.RESTARTING)).written()
     stopped = stops(world, record, "cannot be seen")
-    assert "Stopped at broker 1 (restarting); 0 of 3 brokers are done" in stopped.what
+    assert "Stopped at broker 1 (restarting); 0 of 3 brokers are restarted" in stopped.what
     assert stopped.next_step == "Go on: kipctl roll --resume"
     assert not world.restarts
     assert world.again(record).state is RollState.STOPPED
@@ -215,7 +216,7 @@ def test_leaders_come_back_only_to_a_broker_that_is_whole(make_world: MakeWorld)
 def test_a_pause_that_is_asked_for_stops_it_before_the_next_step(world: World) -> None:
     record = world.begin()
     pause = ask_for_pause(world)
-    stopped = stops(world, record, r"Paused.* 0 of 3 brokers are done")
+    stopped = stops(world, record, r"Paused.* 0 of 3 brokers are restarted")
     assert stopped.next_step == "Go on: kipctl roll --resume"
     assert not world.restarts
     assert not world.history
@@ -264,7 +265,7 @@ def test_without_metrics_a_resumed_roll_asks_for_a_standby_and_sees_the_active_o
     mark = ProcessMark(None, None, None)
     record = record.changed(record.step(102).begin(Phase.RESTARTING, mark=mark)).written()
     stopped = stops(world, record, "cannot be seen")
-    assert "Stopped at controller 102 (restarting); 0 of 3 nodes are done" in stopped.what
+    assert "Stopped at controller 102 (restarting); 0 of 3 nodes are restarted" in stopped.what
     assert not world.restarts
     ends(world, record, 102, 103, 101, said=False)
     # The active one leads in the same epoch: it is the same process.
@@ -299,7 +300,7 @@ def test_while_a_controller_is_not_caught_up_none_is_restarted(make_world: MakeW
     world = make_world(late_looks=10**6)
     record = world.begin(brokers=None, controllers=True)
     stopped = stops(world, record, "controller 103 is not caught up", TimedOutError)
-    assert "Stopped at controller 102 (waiting); 0 of 3 nodes are done" in stopped.what
+    assert "Stopped at controller 102 (waiting); 0 of 3 nodes are restarted" in stopped.what
     assert not world.restarts
 
 
@@ -417,7 +418,7 @@ def require_true(world: World, error: KipctlError, left: RollRecord) -> None:
         assert not is_over or left.how == left.how.redacted
         return
     assert error.next_step == "Go on: kipctl roll --resume"
-    assert f" {done} of 2 brokers are done" in error.what
+    assert f" {counted(done, 'broker', 'are', of=2)} restarted" in error.what
     at = next((step for step in left.steps if f"Stopped at {step.name} " in error.what), None)
     assert at is not None
     if is_behind:

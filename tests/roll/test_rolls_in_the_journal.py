@@ -82,19 +82,19 @@ def test_a_roll_is_a_row_and_its_changes_are_shown_with_it(world: World) -> None
     world.kipctl(ROTATE)
     record = world.stopped()
     [roll, rotation] = world.told("changes list")["entries"]
-    assert (roll["id"], roll["kind"], roll["nodes"], roll["nodes_left"]) == (
+    assert (roll["id"], roll["kind"], roll["node_count"], roll["node_count_left"]) == (
         *(record.id, "roll"),
         *(3, 2),
     )
     assert rotation["kind"] == "reassign"
     listed = world.kipctl("changes list").out
-    assert "stopped, 1 of 3 brokers" in listed
+    assert "stopped, 1 of 3 brokers is restarted" in listed
     assert "The last roll, less than a minute ago, was stopped before its end." in listed
     assert f"kipctl changes resume {record.id}" in listed
     [part] = moved_leaders(world.kept, record.id)
     for words in ("changes show", f"changes show {record.id}"):
         shown = world.kipctl(words).out
-        assert "1 of 3 brokers are restarted; the roll is stopped." in shown
+        assert "1 of 3 brokers is restarted; the roll is stopped." in shown
         assert f"Leaders moved by entry {part.id}" in shown
         assert f"kipctl undo {record.id}" in shown
     assert world.told(f"changes show {record.id}")["parts"] == [part.id]
@@ -164,6 +164,6 @@ def test_bare_kipctl_names_the_roll_and_none_of_its_changes(world: World) -> Non
     [part] = moved_leaders(world.kept, record.id)
     replace(part, state=EntryState.SUBMITTED).mark(EntryState.SUBMITTED)
     said = world.kipctl("").out
-    assert "A rolling restart has not ended: 1 of 3 brokers are done." in said
+    assert "A rolling restart has not ended: 1 of 3 brokers is restarted." in said
     assert part.id not in said
     assert said.index("kipctl roll --resume") < said.index("kipctl inspect")

@@ -35,7 +35,7 @@ from kipctl.lab.security import Security
 from kipctl.load.clients.client import ProducerLoad
 from kipctl.load.clients.java import JavaClient
 from kipctl.load.clients.librdkafka import Librdkafka
-from kipctl.load.metadata.java import JavaSender, java_machine
+from kipctl.load.metadata.java import JavaSender
 from kipctl.load.metadata.phases import PhaseLoad
 from kipctl.load.metadata.plan import Phase
 from kipctl.measure import worker as workers
@@ -308,26 +308,29 @@ def outcome(kind: Callable[[Access, Place], None], access: Access, place: Place)
 @pytest.fixture(scope="module")
 def gateway(fetched_kafka: Callable[[str], KafkaJars]) -> Iterator[JavaGateway]:
     paths = (*fetched_kafka(JAVA).paths, *COMPILER)
-    with java_machine(JavaClient(JAVA, find_java().path, paths)) as gateway:
+    with JavaClient(JAVA, find_java().path, paths).gateway() as (gateway, _):
         yield gateway
 
 
-def lab_of(name: str, security: Security, *config: tuple[str, str]) -> Callable[..., Iterator[Lab]]:
-    """A fixture: 1 broker."""
-
-    @pytest.fixture(scope="module")
-    def made(guard: None) -> Iterator[Lab]:
-        spec = LabSpec(name=name, brokers=1, c1_only=True, security=security, config=config)
-        lab = Lab.up(spec, lambda text: None)
-        yield lab
-        lab.down()
-
-    return made
+OWN_LABS: dict[str, tuple[Security, tuple[tuple[str, str], ...]]] = {
+    "certified_lab": (Security.SSL, ()),
+    "one_sided_lab": (Security.SSL, (("ssl.client.auth", "none"),)),
+    "unencrypted_lab": (Security.SASL_PLAINTEXT, ()),
+}
 
 
-certified_lab = lab_of("certified-logins", Security.SSL)
-one_sided_lab = lab_of("one-sided-logins", Security.SSL, ("ssl.client.auth", "none"))
-unencrypted_lab = lab_of("unencrypted-logins", Security.SASL_PLAINTEXT)
+@pytest.fixture(scope="module")
+def lab(request: pytest.FixtureRequest, guard: None) -> Iterator[Lab]:
+    """That of a login: one of its own has 1 broker, and ends with the last login that names it."""
+    if request.param not in OWN_LABS:
+        yield request.getfixturevalue(request.param)
+        return
+    security, config = OWN_LABS[request.param]
+    name = request.param.replace("_lab", "-logins")
+    spec = LabSpec(name=name, brokers=1, c1_only=True, security=security, config=config)
+    lab = Lab.up(spec, lambda text: None)
+    yield lab
+    lab.down()
 
 
 @pytest.fixture(scope="module")
@@ -370,19 +373,27 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     opened.close()
 
 
-@pytest.mark.parametrize("name", [name for name in LOGINS if not (MISSING and "GSSAPI" in name)])
+@pytest.mark.parametrize(
+    ("lab", "name"),
+    [
+        pytest.param(login.lab, name, id=name)
+        for name, login in sorted(LOGINS.items(), key=lambda item: item[1].lab)
+        if not (MISSING and "GSSAPI" in name)
+    ],
+    indirect=["lab"],
+    scope="module",
+)
 def test_each_login_by_each_kind_of_connection(
+    lab: Lab,
     name: str,
     gateway: JavaGateway,
     endpoint: None,
-    request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the right login it works; with the wrong one it ends as what can be told apart."""
     monkeypatch.setattr(workers, "START_DELAY_US", 100_000)
     login = LOGINS[name]
-    lab: Lab = request.getfixturevalue(login.lab)
     if lab.kdc:
         monkeypatch.setenv("KRB5_CONFIG", str(lab.kdc.configuration))
     right, wrong = (given and access(lab, given) for given in login.properties(lab, tmp_path))

@@ -65,6 +65,7 @@ def sts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     """AWS's Security Token Service."""
     opened = Endpoint()
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", opened.url)
+    monkeypatch.setattr(msk, "_TIMEOUT_S", 60.0)  # a busy machine reads AWS's library for seconds
     yield opened
     opened.close()
 

@@ -21,7 +21,7 @@ from kipctl.trace.run_start import RunStart
 from kipctl.transport.access import Access
 
 MIB = 1 << 20
-NEVER_WANTED = "kipctl.cli.generate.__main__"
+NEVER_WANTED = "kipctl.generate.__main__"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 
 from clients import CLIENTS

@@ -63,7 +63,7 @@ class _Play(Stage):
         choose: random.Random,
     ) -> Seen:
         story, world = self.story, self.world
-        metadata = self.cluster.brokers[1].metadata([TOPIC], story.metadata_version)
+        metadata = self.cluster.metadata([TOPIC], story.metadata_version)
         topic, partitions = find_topic(TOPIC, metadata, Access(""))
         idle_ms = story.config.metadata_max_idle_ms
         if story.has_idle_topic:
@@ -98,7 +98,7 @@ class _Play(Stage):
         """All topics come into use, then only one, until the others are idle; then all again."""
         story, metadata = (
             self.story,
-            self.cluster.brokers[1].metadata(topic_names(self.story), self.story.metadata_version),
+            self.cluster.metadata(topic_names(self.story), self.story.metadata_version),
         )
         topics = [find_topic(name, metadata, Access(""))[0] for name in topic_names(story)]
         every, rate = range(story.topics), max(story.throughput, 100)
@@ -160,8 +160,8 @@ class _Play(Stage):
         assert settled == Counter(range(story.num_records)), "a record is not settled once"
         assert len(acknowledged) == producer.acknowledged
         in_log = Counter[int]()
-        for log in cluster.logs.values():
-            copies = Counter(number for batch in log.produced for number in batch.numbers)
+        for appended in cluster.appended.values():
+            copies = Counter(number for batch in appended for number in cluster.numbers(batch))
             in_log.update(copies.keys())
             if story.config.enable_idempotence:
                 twice = [record for record, count in copies.items() if count > 1]

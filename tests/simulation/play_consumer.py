@@ -12,10 +12,10 @@ from uuid import UUID
 from fake_kafka import TOPIC
 from fetching import ReadCluster
 from handed import Handed
-from logs import Batch, Log
 from stage import BOOTSTRAP, Seen, Stage, named, played
 from story_of_reading import READING_FAULTS, ReadingStory
 
+from kipctl.conform.cluster.log import Batch, Log
 from kipctl.probe.bootstrap import find_topic
 from kipctl.probe.consume.broker_link import ConsumerLink
 from kipctl.probe.consume.consumer import Consumer
@@ -92,18 +92,18 @@ class _Play(Stage):
             3: (1, story.metadata_version),
             23: (2, story.leader_epoch_version),
         }
-        super().__init__(story, READING_FAULTS, ReadCluster, versions, [TOPIC], directory)
+        made = partial(ReadCluster, racks=("rack-1", "rack-0"))
+        super().__init__(story, READING_FAULTS, made, versions, [TOPIC], directory)
         cluster, chance = self.cluster, self.world.chance
-        cluster.racks = {id: f"rack-{id % 2}" for id in cluster.brokers}
         cluster.replica_lag_us = story.replica_lag_us
-        cluster.all_hold_all, cluster.names_replicas = story.all_hold_all, story.names_replicas
-        cluster.keeps_session = lambda: chance.random() < 0.9
-        cluster.is_quiet, cluster.look_again_us = False, 5_000
+        cluster.all_hold_all, cluster.names_followers = story.all_hold_all, story.names_replicas
+        cluster.sessions.keeps = lambda: chance.random() < 0.9
+        cluster.stamp, cluster.look_again_us = object, 5_000
         if story.config.auto_offset_reset == "latest":
             cluster.resets_to = LATEST_TIMESTAMP
-        for log in cluster.logs.values():
+        for partition in range(story.partitions):
             for _ in range(story.batches):
-                log.write(chance.choice((1, 2, 5)), 0)
+                cluster.write(partition, records=chance.choice((1, 2, 5)))
         self._readers: dict[Partition, _Reader] = {}
         self._records = 0
         self._grows_until_us = 0
@@ -117,7 +117,7 @@ class _Play(Stage):
 
     def run(self) -> Seen:
         story, world = self.story, self.world
-        metadata = self.cluster.brokers[1].metadata([TOPIC], story.metadata_version)
+        metadata = self.cluster.metadata([TOPIC], story.metadata_version)
         topic, count = find_topic(TOPIC, metadata, Access(""))
         self.partitions = [Partition(topic, 0, index, story.offset) for index in range(count)]
         with (
@@ -153,7 +153,7 @@ class _Play(Stage):
                 for link in consumer._network.links
                 if link.may_send and not self._is_paused(link.node.id)  # then it reads later
             }
-        assert not told & self.cluster.sessions.keys(), "fetch sessions are left behind"
+        assert not told & self.cluster.sessions.kept.keys(), "fetch sessions are left behind"
         self._look_back(consumer, tracing)
         return self._reached()
 
@@ -208,15 +208,15 @@ class _Play(Stage):
         metadata, unasked = consumer._metadata, set()
         for partition in consumer._offsets._open:
             link = metadata.link(partition)
-            if partition.retry_us or link is None or not link.may_send:
+            if link is None or not link.may_send:
                 continue
             asked = partition.topic.id, link.node.id, metadata.epoch(partition)
             if any(
                 isinstance(flight.subject, PositionCall) and partition in flight.subject.wanted
                 for flight in (link.connection.in_flight if link.connection else ())
             ):
-                self._asked[partition] = asked
-            elif self._asked.get(partition) != asked:
+                self._asked[partition] = asked  # also while it is not to be read again yet
+            elif not partition.retry_us and self._asked.get(partition) != asked:
                 unasked.add(partition)
         assert not unasked & self._unasked, "a leader is known, and not asked about a position"
         self._unasked = unasked
@@ -224,9 +224,10 @@ class _Play(Stage):
     def _reader(self, partition: Partition) -> _Reader:
         reader, place = self._readers.get(partition), (partition.topic.id, partition.index)
         if partition.topic.id.int == 0:  # nobody says the id, and no topic is made anew
-            place = self.cluster.truth.topics[TOPIC].id, partition.index
-        if reader is None or reader.log.place != place:
-            reader = _Reader(self.cluster.logs[place], self.world.now_us, -1)
+            place = self.cluster.topics[TOPIC], partition.index
+        log = self.cluster.logs[place]
+        if reader is None or reader.log is not log:
+            reader = _Reader(log, self.world.now_us, -1)
             self._readers[partition] = reader
         return reader
 
@@ -237,13 +238,12 @@ class _Play(Stage):
     def _is_read(self, partition: Partition) -> bool:
         if partition.state is State.FAILED:
             return True
-        truth = self.cluster.truth.topics.get(TOPIC)
         log = self._reader(partition).log
         return (
-            truth is not None
-            and log.place[0] == truth.id
+            TOPIC in self.cluster.topics
+            and log is self.cluster.log_of(partition.index)
             and partition.state is State.READY
-            and partition.offset == log.now.end
+            and partition.offset == log.end
         )
 
     def _read(self, partition: Partition, fetched: memoryview, asked: int) -> None:
@@ -273,7 +273,9 @@ class _Play(Stage):
         said_us = self.cluster.answered_us.get((TOPIC, partition.index), {}).get(asked, 0)
         where = f"{_shown(partition)}: {asked} after {reader.next}"
         assert said_us >= reader.since_us, f"nobody said so: {where}"
-        assert is_first or reader.log.has_refused, f"nobody refused what was before: {where}"
+        assert is_first or reader.log in self.cluster.refused, (
+            f"nobody refused what was before: {where}"
+        )
         reader.epochs.clear()
 
     def _take(self, partition: Partition, reader: _Reader, first: int, batch: Batch) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from fake_kafka import HOST, NO_ID, SimulatedCluster
+from fake_kafka import NO_ID, SimulatedCluster, Versions
 from story import AnyStory, Faults, perform
-from wire import Versions
 from world import SimulatedSockets, World
 
+from kipctl.conform.cluster.cluster import HOST
 from kipctl.probe.metadata_updater import MetadataUpdater
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
@@ -49,7 +49,7 @@ class Stage:
         self,
         story: AnyStory,
         faults: Faults,
-        cluster: type[SimulatedCluster],
+        cluster: Callable[..., SimulatedCluster],
         versions: Versions,
         topics: Sequence[str],
         directory: Path,
@@ -67,14 +67,13 @@ class Stage:
             world=world,
             lag_us=lambda: chance.choice((0, 0.1, 1)) * story.lag_us,
         )
-        self.cluster.hints, self.cluster.endpoints = story.hints, story.endpoints
+        self.cluster.names_leaders, self.cluster.endpoints = story.hints, story.endpoints
         self.cluster.own_host = "localhost" if story.proxied else HOST
-        self.cluster.draft = True
+        self.cluster.has_draft_hints = True
         for name in topics:
             for partition in range(story.partitions):
-                self.cluster.move(partition, chance.randint(1, story.brokers), name)
-        for broker in self.cluster.brokers.values():
-            broker.view = self.cluster.truth
+                self.cluster.elect(partition, chance.randint(1, story.brokers), name)
+        self.cluster.all_hear()
         self.sockets = SimulatedSockets(
             world,
             self._listening,

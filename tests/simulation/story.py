@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
-from fake_kafka import TOPIC, Broker, SimulatedCluster
+from brokers import SimulatedBroker as Broker
+from fake_kafka import TOPIC, SimulatedCluster
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import LeaderDiscovery
@@ -193,13 +194,13 @@ Faults = Mapping[str, Callable[["Fault", SimulatedCluster], End]]
 
 
 def _move(fault: Fault, cluster: SimulatedCluster) -> End:
-    cluster.move(fault.number, fault.broker)
+    cluster.elect(fault.number, fault.broker)
     return None
 
 
 def _move_all(fault: Fault, cluster: SimulatedCluster) -> End:
     for partition in range(8):
-        cluster.move(partition, fault.broker)
+        cluster.elect(partition, fault.broker)
     return None
 
 
@@ -275,16 +276,16 @@ def _throttle(fault: Fault, cluster: SimulatedCluster) -> End:
 
 
 def _hide(fault: Fault, cluster: SimulatedCluster) -> End:
-    cluster.hidden.add(fault.broker)
+    cluster.unlisted.add(fault.broker)
     cluster.shows_topics = fault.number % 4 == 0
-    return lambda: cluster.hidden.discard(fault.broker)
+    return lambda: cluster.unlisted.discard(fault.broker)
 
 
 def _hide_new_leader(fault: Fault, cluster: SimulatedCluster) -> End:
     """A broker that clients have not heard of comes to lead."""
-    cluster.hidden.add(fault.broker)
+    cluster.unlisted.add(fault.broker)
     cluster.world.after(60_000, lambda: _move_all(fault, cluster) and None)
-    return lambda: cluster.hidden.discard(fault.broker)
+    return lambda: cluster.unlisted.discard(fault.broker)
 
 
 def _show_nobody(fault: Fault, cluster: SimulatedCluster) -> End:
@@ -294,11 +295,11 @@ def _show_nobody(fault: Fault, cluster: SimulatedCluster) -> End:
 
 
 def _recreate(fault: Fault, cluster: SimulatedCluster) -> End:
-    if TOPIC not in cluster.truth.topics:
+    if TOPIC not in cluster.topics:
         return None
-    partitions = len(cluster.truth.topics[TOPIC].leaders)
+    partitions = len(cluster.partitions(TOPIC))
     cluster.delete(TOPIC)
-    return lambda: TOPIC in cluster.truth.topics or cluster.create(TOPIC, partitions)
+    return lambda: TOPIC in cluster.topics or cluster.recreate(TOPIC, partitions)
 
 
 def _grow(fault: Fault, cluster: SimulatedCluster) -> End:

@@ -152,7 +152,7 @@ def _lead_unheard(fault: Fault, cluster: SimulatedCluster) -> End:
 
 
 def _forget_sessions(fault: Fault, cluster: SimulatedCluster) -> End:
-    _reading(cluster).forget_sessions(fault.broker)
+    cluster.sessions.forget(fault.broker)
     return None
 
 

@@ -9,12 +9,11 @@ next event, and what has arrived by then is ready. All that is left to chance co
 import errno
 import heapq
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import pytest
+from passing_clock import replaced_time
 
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection
@@ -75,11 +74,12 @@ class World:
     @contextmanager
     def rules_time(self) -> Iterator[None]:
         """Whoever asks for the time is told the world's, and who sleeps lets it go on."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(time, "monotonic", lambda: self.now_us / 1e6)
-            patch.setattr(time, "monotonic_ns", lambda: self.now_us * 1000)
-            patch.setattr(time, "time_ns", lambda: (EPOCH_US + self.now_us) * 1000)
-            patch.setattr(time, "sleep", self.sleep)
+        with replaced_time(
+            monotonic=lambda: self.now_us / 1e6,
+            monotonic_ns=lambda: self.now_us * 1000,
+            time_ns=lambda: (EPOCH_US + self.now_us) * 1000,
+            sleep=self.sleep,
+        ):
             yield
 
 

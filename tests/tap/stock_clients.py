@@ -5,17 +5,14 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Producer
-from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
-from kipctl.load.clients.java_command import write_files
-from kipctl.transport.access import Access
+from kipctl.load.clients.java import JavaClient
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how it loads its schemas
@@ -104,11 +101,11 @@ class Java(StockClient):
 
     codecs = (*CODECS, TRANSACTIONS)
 
-    def __init__(self, version: str, jvm: Any, log: Path) -> None:
+    def __init__(self, version: str, jvm: Any, new_log: Callable[[], str]) -> None:
         super().__init__()
         self.name = f"java-{version}"
         self.groups = ("classic", "consumer") if version.startswith("4.") else ("classic",)
-        self._jvm, self._log, self._lines_read = jvm, log, 0
+        self._jvm, self._new_log = jvm, new_log
 
     def writer(self, server: str, codec: str) -> Writer:
         settings = self.producing(server, codec)
@@ -156,9 +153,8 @@ class Java(StockClient):
         return Reader(poll, consumer.close)
 
     def take_errors(self) -> list[str]:
-        lines = self._log.read_text().splitlines()[self._lines_read :]
-        self._lines_read += len(lines)
-        return super().take_errors() + list(filter(_COMPLAINT.search, lines))
+        complaints = filter(_COMPLAINT.search, self._new_log().splitlines())
+        return super().take_errors() + list(complaints)
 
     def _properties(self, settings: Mapping[str, str], form: str) -> Any:
         """For keys and values that are bytes; `form` is Serializer or Deserializer."""
@@ -171,31 +167,11 @@ class Java(StockClient):
 
 
 @contextmanager
-def java(jars: KafkaJars, folder: Path) -> Iterator[Java]:
-    """A JVM with these jars, which logs into the folder. It is gone after the block."""
-    write_files(folder, {}, Access(""))
-    log = folder / "stderr"
-    options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    options += [f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}"]
-    options += [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
-    with log.open("w") as stderr:
-        port, token, process = launch_gateway(
-            jarpath=find_jar_path(),
-            classpath=jars.classpath,
-            javaopts=options,
-            java_path=str(find_java().path),
-            redirect_stderr=stderr,
-            die_on_exit=True,
-            enable_auth=True,
-            return_proc=True,
-        )
-    with process:
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
-        try:
-            yield Java(jars.version, gateway.jvm, log)
-        finally:
-            gateway.shutdown()
-            process.kill()
+def java(jars: KafkaJars) -> Iterator[Java]:
+    """A JVM with these jars. It is gone after the block."""
+    client = JavaClient(jars.version, find_java().path, jars.paths, heap_mb=512)
+    with client.gateway() as (gateway, child):
+        yield Java(jars.version, gateway.jvm, child.new_stderr)
 
 
 # --- confluent-kafka ---

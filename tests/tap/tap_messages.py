@@ -29,7 +29,7 @@ PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 NOT_LEADER = 6
 TOPIC = "t"
 HOST = "127.0.0.1"
-PORTS = {1: 9001, 2: 9002, 3: 9003}
+PORTS = {1: 9001, 2: 9002, 3: 9003, 4: 9004}
 """Of brokers that are nowhere."""
 
 

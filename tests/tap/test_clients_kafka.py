@@ -22,10 +22,12 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from stock_clients import MOST_BYTES, TRANSACTIONS, Confluent, KafkaPython, StockClient, java
 
 from kipctl.changes.execution.plan_execution import rotate_own_topics
+from kipctl.client_behaviour.findings.catalogue import FINDINGS
 from kipctl.cluster.topics import await_no_topics, await_topics, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.process import wait_until
+from kipctl.severity import Severity
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import TapOutcome, running_tap
 from kipctl.tap.spec import TapSpec
@@ -224,10 +226,7 @@ def seen(
     with ExitStack() as stack, Cluster(lab.access) as cluster:
         await_topics(cluster, NAMES)
         clients = [
-            *(
-                stack.enter_context(java(fetched_kafka(version), tmp_path_factory.mktemp("java")))
-                for version in ("3.6.0", "4.3.1")
-            ),
+            *(stack.enter_context(java(fetched_kafka(version))) for version in ("3.6.0", "4.3.1")),
             Confluent(),
             stack.enter_context(KafkaPython().listening()),
         ]
@@ -300,3 +299,15 @@ def test_nobody_walks_around_the_tap_and_it_reads_all(seen: Seen, name: str) -> 
     assert sum(one.counts.leader_errors for one in known) > 0
     if name.startswith("java-"):
         assert {one.identity.software_version for one in known} == {name.removeprefix("java-")}
+
+
+@each_client
+def test_a_client_in_good_order_has_no_finding_but_notes(seen: Seen, name: str) -> None:
+    found = [
+        (one.identity.client_id, finding)
+        for one in seen.outcome.clients
+        if one.identity.client_id.startswith(name)
+        for finding in one.findings
+        if FINDINGS[finding.id].severity is not Severity.NOTE
+    ]
+    assert found == []

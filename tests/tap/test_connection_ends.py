@@ -43,7 +43,7 @@ class Held:
     def answer(self, frame: bytes, now_us: int) -> SimpleNamespace:
         return frame, 1_000_000
 
-    def lost(self, now_us: int) -> None:
+    def lost(self, now_us: int, is_clients=False) -> None:
         pass
 
 
@@ -95,7 +95,7 @@ def test_a_client_that_catches_up_does_not_let_more_come_while_an_answer_is_look
 
 def test_both_ends_close_also_when_the_exchange_fails():
     class Broken(Held):
-        def lost(self, now_us: int) -> None:
+        def lost(self, now_us: int, is_clients=False) -> None:
             raise RuntimeError("a fault")
 
     async def run():

@@ -21,7 +21,8 @@ from tap_messages import (
     records,
 )
 
-from kipctl.client_behaviour.behaviour import Behaviour, Doubt, judge
+from kipctl.client_behaviour.behaviour import Behaviour, judge
+from kipctl.client_behaviour.doubt import Doubt
 from kipctl.client_behaviour.episode import HintFault, Outcome
 from kipctl.protocol.api import encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse

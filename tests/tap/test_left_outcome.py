@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
+from kipctl.client_behaviour.behaviour import Seen, Waits
+from kipctl.client_behaviour.doubt import Doubt
 from kipctl.client_behaviour.episode import HintFault, Outcome
 from kipctl.load.tap import described
 from kipctl.tap.clients import Counts, Identity

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from raw_peers import RawBroker, RawClient
+from tap_messages import ask_metadata
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
@@ -37,7 +39,14 @@ KIPCTL = [sys.executable, "-m", "kipctl"]
             "'9092' in '--listen 9092' is no address.\nWrite HOST:PORT; an IPv6",
         ),
         (["--certificate", "/no.pem"], 2, "/no.pem"),
+        (["--fail-if", "hint-hotloop"], 2, "Did you mean 'hint-hot-loop'?"),
         (["--bootstrap-server", "somewhere"], 2, "'somewhere' is no address"),
+        (["--run", "app {bootstrap} {topic}"], 2, "{topic}, which stands for the topic of"),
+        (
+            ["--rotate", "t", "--and-without-hints", "--cap", "Produce=9"],
+            2,
+            "--cap and --and-without-hints exclude one another",
+        ),
     ],
 )
 def test_what_cannot_be_is_told_in_three_lines(
@@ -49,6 +58,57 @@ def test_what_cannot_be_is_told_in_three_lines(
     assert said in err.getvalue()
     assert len(err.getvalue().splitlines()) <= 3
     assert out.getvalue() == ""
+
+
+def test_both_records_are_looked_for_before_anything_is_done(tmp_path: Path) -> None:
+    taken = tmp_path / "x-without-hints"
+    taken.mkdir()
+    (taken / "run.json").write_text("{}")
+    err = io.StringIO()
+    environment = Environment(
+        io.StringIO(), io.StringIO(), err, {"KIPCTL_BOOTSTRAP_SERVER": "127.0.0.1:1"}
+    )
+    options = ["--rotate", "t", "--and-without-hints", "--yes", "--record", str(tmp_path / "x")]
+    assert run(["tap", *options], environment) == 2
+    assert "x-without-hints is not empty" in err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("fail_if", "asks", "status"),
+    [("metadata-storm", 60, 7), ("any", 60, 7), ("hint-ignored", 60, 0), ("any", 20, 0)],
+)
+def test_it_fails_if_what_was_looked_for_is_found(fail_if: str, asks: int, status: int) -> None:
+    with (
+        RawBroker() as broker,
+        subprocess.Popen(
+            [
+                *KIPCTL,
+                *("tap", "--bootstrap-server", broker.address, "--fail-if", fail_if),
+                *("--print", "--output", "json"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as tap,
+    ):
+        assert tap.stdout
+        assert tap.stderr
+        address = tap.stderr.readline().split()[3]
+        with RawClient(address) as client:
+            client.exchange()
+            for _ in range(asks):
+                client.ask(ask_metadata("t"), 12)
+            lines = [tap.stderr.readline()] if status else []
+            tap.send_signal(signal.SIGINT)
+            document = json.loads(tap.stdout.read())
+        assert tap.wait(timeout=60) == status
+        rest = tap.stderr.read()
+    (client_seen,) = document["clients"]
+    assert [one["id"] for one in client_seen["findings"]] == ["metadata-storm"] * (asks == 60)
+    assert all("metadata-storm: raw at broker 1" in line for line in lines)
+    if status:
+        assert "Found (--fail-if): metadata-storm." in rest
+        assert "kipctl explain metadata-storm" in rest
 
 
 @pytest.mark.kafka

@@ -19,11 +19,11 @@ from secure_peers import AUTHORITY, loopback, server_context
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cli.tap_watch import exposure
 from kipctl.errors import UsageError
 from kipctl.lab.certificates import Authority
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 from kipctl.protocol.topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kipctl.report.tap_tables import exposure
 from kipctl.security.settings import Security
 from kipctl.security.tls import Tls
 from kipctl.tap.peer_user import is_of_this_user

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kipctl.client_behaviour.behaviour import Doubt, Seen
+from kipctl.client_behaviour.behaviour import Seen
+from kipctl.client_behaviour.doubt import Doubt
 from kipctl.client_behaviour.episode import Outcome
 from kipctl.load.tap import described
 from kipctl.machine import CpuTimes

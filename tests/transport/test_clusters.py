@@ -14,7 +14,13 @@ from kipctl.cli.environment import Environment
 from kipctl.errors import RefusedError, UsageError
 from kipctl.protocol.address import Address
 from kipctl.transport.access import Access, access_of, parse_map
-from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file, named_clusters
+from kipctl.transport.clusters import (
+    NamedCluster,
+    add_cluster,
+    clusters_file,
+    named_clusters,
+    remove_cluster,
+)
 
 FULL = NamedCluster(
     "prod.eu-1",
@@ -39,6 +45,60 @@ def test_what_is_added_is_read_as_it_was(entry: NamedCluster, tmp_path: Path) ->
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     with pytest.raises(UsageError, match="has a cluster"):
         add_cluster(file, entry)
+
+
+@pytest.mark.parametrize("entry", [FULL, NamedCluster('odd "name"', "h:1", map=(("a:1", "b:1"),))])
+def test_what_is_removed_leaves_all_else_as_it_was(entry: NamedCluster, tmp_path: Path) -> None:
+    file = tmp_path / "clusters.toml"
+    before, after = '# Mine.\n[a]\nbootstrap_servers="a:1" # kept\n', '\n[z.map]\n"a:1"="b:1"\n'
+    after = '[z]\nbootstrap_servers = "z:1"\n' + after
+    file.write_text(before)
+    add_cluster(file, entry)
+    file.write_text(file.read_text() + after)
+    remove_cluster(file, entry.name)
+    assert file.read_text().replace("\n\n", "\n") == (before + after).replace("\n\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("below", "left"),
+    [
+        ("# West.\n[west]\n", "# West.\n[west]\n"),
+        ("\n# West,\n\n# of Bob.\n[west]\n", "# West,\n\n# of Bob.\n[west]\n"),
+        ("# Its rack.\nrack = 'r'\n[west]\n", "[west]\n"),
+        ("# Its map.\n[east.map]\n'h:1' = 'i:1'\n# West.\n[west]\n", "# West.\n[west]\n"),
+    ],
+)
+def test_a_comment_above_the_next_entry_stays_with_it(
+    below: str, left: str, tmp_path: Path
+) -> None:
+    file, of_it = tmp_path / "clusters.toml", 'bootstrap_servers = "h:1"\n'
+    file.write_text(f"# All.\n[east]\n{of_it}{below}{of_it}# The end.\n")
+    remove_cluster(file, "east")
+    assert file.read_text() == f"# All.\n{left}{of_it}# The end.\n"
+    remove_cluster(file, "west")
+    assert file.read_text().endswith("# The end.\n")
+
+
+@pytest.mark.parametrize(
+    "text", ['a = {bootstrap_servers = "a:1"}\n', 'a.bootstrap_servers = "a:1"\n']
+)
+def test_an_entry_without_a_header_is_left_to_who_wrote_it(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "clusters.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="not below a header"):
+        remove_cluster(file, "a")
+    assert file.read_text() == text
+
+
+def test_a_cluster_is_removed_by_command(tmp_path: Path) -> None:
+    environment = Environment(
+        io.StringIO(), io.StringIO(), io.StringIO(), {"XDG_CONFIG_HOME": str(tmp_path)}
+    )
+    assert run(["clusters", "add", "a", "--bootstrap-server", "a:1"], environment) == 0
+    assert run(["clusters", "remove", "a"], environment) == 2  # nobody to ask
+    assert run(["clusters", "remove", "b", "--yes"], environment) == 2
+    assert run(["clusters", "remove", "a", "--yes"], environment) == 0
+    assert named_clusters(clusters_file(environment.variables)) == {}
 
 
 @pytest.mark.parametrize("text", ["x😀", '\x7f\t\n"\\', "é.[a]#='"])

@@ -29,7 +29,6 @@ from kipctl.transport.request import Cluster
 DEFAULT_TIMEOUT_S = 60.0
 BATCH = 1000
 """Partitions in one request: as many leaders as Cruise Control moves at a time by default."""
-REPEAT = "Repeat the command for the rest."
 MAX_PER_REQUEST = 10_000
 """An election of more the controller refuses (`QuorumController.MAX_RECORDS_PER_BATCH`)."""
 _LOOK_S = 1.0
@@ -72,14 +71,13 @@ def elect_preferred(
     on_event: OnEvent = ignore_event,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     batch: int = BATCH,
-    between_s: float = 0.0,
     guard: ChangeGuard = NO_GUARD,
 ) -> ElectionOutcome:
     """Hold preferred elections, and wait until the brokers watched show the expected leaders.
 
-    `before` tells who led until now; `expected` the preferred leaders. A batch has `timeout_s`;
-    `between_s` goes by before the next one, which waits while the `guard` holds it up. Events of
-    leaders seen carry the time they were seen at, and may be reported a little later.
+    `before` tells who led until now; `expected` the preferred leaders. A batch has `timeout_s`, and
+    the `guard` looks on. Events of leaders seen carry the time they were seen at, and may be
+    reported a little later.
 
     Raises TimedOutError when the brokers do not show them in time or the outcome is not known,
     UnreachableError, RefusedError, and PartlyDoneError when a batch is refused, or the guard gives
@@ -90,11 +88,8 @@ def elect_preferred(
     run.brokers = tuple(broker.id for broker in sample_brokers(before.brokers))
     with run.progress_in_errors():
         for part in in_batches(expected, batch):
-            if run.asked and between_s:
-                guard.sleep(between_s)
-            guard.require_quiet()
             run.asked += len(part)
-            wanted = {one: expected[one] for one in part}
+            wanted = {id: expected[id] for id in part}
             _elect_batch(cluster, wanted, before, run, on_event, timeout_s, guard)
     return run.result()
 
@@ -117,7 +112,7 @@ def elect_unclean(
             deadline = time.monotonic() + timeout_s
             run.asked += len(part)
             outcomes = run.answered(elect(cluster, ElectionType.UNCLEAN, part, deadline))
-            awaited = {one.id for one in outcomes if one.outcome in _AWAITED}
+            awaited = {outcome.id for outcome in outcomes if outcome.outcome in _AWAITED}
             there = _await_leaders(cluster, awaited, deadline).by_id
             run.seen(there)
             run.gone += sorted(awaited - there.keys())
@@ -144,15 +139,15 @@ class _Batches:
     def answered(self, outcomes: Sequence[ElectionResult]) -> Sequence[ElectionResult]:
         """Note a batch's outcomes."""
         self.answered_us = now_us()
-        self.outcomes |= {one.id: one for one in outcomes}
-        self.gone += (one.id for one in outcomes if one.outcome is Outcome.GONE)
+        self.outcomes |= {outcome.id: outcome for outcome in outcomes}
+        self.gone += (outcome.id for outcome in outcomes if outcome.outcome is Outcome.GONE)
         return outcomes
 
     def seen(self, led: Iterable[PartitionId]) -> None:
         """These are led as expected: where the outcome was not known, that was an election."""
-        for one in led:
-            if one in self.outcomes and self.outcomes[one].outcome is Outcome.UNKNOWN:
-                self.outcomes[one] = ElectionResult(one, ErrorCode.NONE)
+        for id in led:
+            if id in self.outcomes and self.outcomes[id].outcome is Outcome.UNKNOWN:
+                self.outcomes[id] = ElectionResult(id, ErrorCode.NONE)
 
     def result(self) -> ElectionOutcome:
         """The end of it."""
@@ -170,8 +165,8 @@ class _Batches:
         had = len(self.outcomes)
         unknown = f", of {self.asked - had:,} it is not known" if self.asked > had else ""
         return (
-            f"{counted(had, 'partition', 'have', of=self.total)} had their election{unknown};"
-            f" {self.total - self.asked:,} have not."
+            f"{counted(had, 'partition', 'have', of=self.total)} had an election{unknown};"
+            f" {counted(self.total - self.asked, '', 'have')} not."
         )
 
     @contextmanager
@@ -183,9 +178,7 @@ class _Batches:
             interrupted.add_note(f"{self}\n" + SEE_LEADERS)
             raise
         except GivenUpError as given_up:
-            if not self.asked:
-                raise RefusedError(f"{given_up.what} No leader was moved.") from None
-            given_up.what, given_up.next_step = f"{given_up.what} {self}", REPEAT
+            given_up.what = f"{given_up.what} {self}"
             raise
         except RefusedError as refused:
             if not self.outcomes:
@@ -229,7 +222,7 @@ def _elect_batch(
         outcomes = run.answered(elect(cluster, ElectionType.PREFERRED, expected, deadline))
         on_event(ClusterEvent(EventKind.ELECTION_ANSWERED, run.answered_us))
         convergence.leave_out(
-            one.id for one in outcomes if one.outcome in (Outcome.FAILED, Outcome.GONE)
+            outcome.id for outcome in outcomes if outcome.outcome in (Outcome.FAILED, Outcome.GONE)
         )
         while not convergence.is_reached:
             left_s = deadline - time.monotonic()

@@ -44,8 +44,9 @@ class LeaderlessPartition:
 
     `last_in_sync` are those that have every acknowledged record: the ISR, and the eligible leader
     replicas (KIP-966; from Kafka 4.1 a cluster may have no other). Without either it is the last
-    leader that had been one of them. Of these `may_come_back` are down, and not known to have been
-    taken out of the cluster.
+    leader that had been one of them; the controller forgets all of them when min.insync.replicas
+    is changed (`ReplicationControlManager`), and then it may be any replica. Of these
+    `may_come_back` are down, and not known to have been taken out of the cluster.
     """
 
     id: PartitionId
@@ -121,7 +122,7 @@ def leaderless(
     in_sync = tuple(dict.fromkeys((*partition.isr, *eligible)))
     back = tuple(
         broker
-        for broker in in_sync
+        for broker in in_sync or partition.replicas
         if broker not in brokers and (registered is None or broker in registered)
     )
     return LeaderlessPartition(
@@ -149,18 +150,26 @@ def longest_first(one: LeaderlessPartition) -> LeaderlessPartition:
 
 def require_lost_for_good(found: Iterable[LeaderlessPartition]) -> None:
     """Raise RefusedError while a broker may come back that has what an election would lose."""
-    waited = [one for one in found if one.may_come_back and not one.is_clean]
+    waited = [
+        partition for partition in found if partition.may_come_back and not partition.is_clean
+    ]
     if not waited:
         return
-    down = sorted({broker for one in waited for broker in one.may_come_back})
+    down = sorted({broker for partition in waited for broker in partition.may_come_back})
     was, them = ("was", "it") if len(down) == 1 else ("were", "them")
     more = f" and {len(waited) - 1:,} more" if len(waited) > 1 else ""
+    which, brokers = f"{waited[0].id}{more}", broker_list(down)
+    for_good = " Only where that data is lost for good: the same command with --force."
+    if waited[0].last_in_sync:
+        raise RefusedError(
+            f"{brokers.capitalize()} {was} in sync last with {which}, and may come back with every"
+            " acknowledged record.",
+            f"Start {them}: no unclean election is needed then.{for_good}",
+        )
     raise RefusedError(
-        f"{broker_list(down).capitalize()} {was} in sync last with {waited[0].id}{more}, and may"
-        " come"
-        " back with every acknowledged record.",
-        f"Start {them}: no unclean election is needed then. Only where that data is lost for good:"
-        " the same command with --force.",
+        f"Who was in sync last with {which} is not known (a change of min.insync.replicas makes the"
+        f" cluster forget it), and {broker_list(down, 'are')} down.",
+        f"Start {them}, then elect the longest log: --longest.{for_good}",
     )
 
 
@@ -248,7 +257,7 @@ def _log_ends(
 def _registered(cluster: Cluster) -> frozenset[int] | None:
     """The brokers that the controller knows, stopped ones too; None where nobody says."""
     try:
-        return frozenset(one.broker_id for one in registered_brokers(cluster))
+        return frozenset(broker.broker_id for broker in registered_brokers(cluster))
     except KipctlError:
         return None
 
@@ -260,9 +269,9 @@ def transactions_before(cluster: Cluster, found: Iterable[LeaderlessPartition]) 
     under way of which these logs have no record. Every broker is asked for all that is under way.
     """
     logs: dict[int, list[PartitionId]] = {}
-    for one in found:
-        if one.would_lead is not None and not one.is_clean:
-            logs.setdefault(one.would_lead, []).append(one.id)
+    for partition in found:
+        if partition.would_lead is not None and not partition.is_clean:
+            logs.setdefault(partition.would_lead, []).append(partition.id)
     if not logs:
         return OpenTransactions()
     seen = look(cluster, logs)
@@ -290,10 +299,13 @@ def require_ends(held: HeldUp, access: Access) -> None:
     first = hanging[0]
     state = f" ({first.coordinated.state})" if first.coordinated else ""
     more = f" So do {len(hanging) - 1:,} more." if len(hanging) > 1 else ""
+    # The marker of its end is written like a record with acks=all.
+    waits = next((transaction.id for transaction in hanging if transaction.id in held.stands), None)
+    order = f"First bring more replicas in sync with {waits}. " if waits else ""
     raise PartlyDoneError(
         f"Readers with read_committed stop at offset {first.start_offset:,} of {first.id} for good:"
         f" the end of a transaction of producer {first.producer_id}, epoch {first.producer_epoch},"
         f" is lost, and {first.ending}{state}.{more}",
-        "Abort it, which hides its records from them:"
+        f"{order}Abort it, which hides its records from them:"
         f" {abort_command(str(access), first, is_secured=access.is_secured)}",
     )

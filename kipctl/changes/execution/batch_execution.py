@@ -2,29 +2,18 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kipctl.changes.elections.batches import (
-    DEFAULT_TIMEOUT_S,
-    ElectionOutcome,
-    elect_preferred,
-)
-from kipctl.changes.elections.request import SEE_LEADERS
+from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, ElectionOutcome, elect_preferred
+from kipctl.changes.elections.request import Outcome
 from kipctl.changes.execution.cancellation import cancel_unplanned
 from kipctl.changes.execution.copy_progress import CopyTracker
 from kipctl.changes.execution.pacing import ONE_BATCH, Pace, ReportInterval, next_moves
-from kipctl.changes.execution.plan_result import (
-    LeadersMoved,
-    Reassigned,
-    first_failure,
-    merged_elections,
-    progress_of,
-)
+from kipctl.changes.execution.plan_result import PlanResult, first_failure, merged_elections
 from kipctl.changes.execution.reassign import (
     FIRST_POLL_S,
-    LAST_POLL_S,
     Failure,
     Progress,
     Until,
@@ -34,30 +23,16 @@ from kipctl.changes.execution.reassign import (
     submit,
 )
 from kipctl.changes.execution.safety_checks import BUSY, changed_since, unplanned
-from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
-from kipctl.changes.journal.entry import Entry, EntryState
+from kipctl.changes.execution.stopping import Stoppable
+from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, NeverPauses, Pausable
+from kipctl.changes.journal.entry import EntryState
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind, OnEvent, ignore_event
 from kipctl.cluster.reassignments import list_reassignments
-from kipctl.cluster.snapshot import (
-    Assignment,
-    PartitionId,
-    Snapshot,
-    refresh_snapshot,
-)
+from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot, refresh_snapshot
 from kipctl.counts import counted
-from kipctl.errors import (
-    InterruptedRunError,
-    KipctlError,
-    PartlyDoneError,
-    RefusedError,
-    TimedOutError,
-    UnreachableError,
-    UsageError,
-)
-from kipctl.next_step import Command, NextStep, joined
+from kipctl.errors import PartlyDoneError, RefusedError, TimedOutError
 from kipctl.trace.clock import now_us
-from kipctl.transport.request import Cluster
 
 BATCH_TIMEOUT_S = 300.0
 """For each batch, where no time is given for the whole; while it copies data, for a standstill of
@@ -70,12 +45,9 @@ def ignore_progress(_: str) -> None:
 
 
 @dataclass(slots=True)
-class Execution:
+class Execution(Stoppable):
     """A plan that is carried out batch by batch, and how far it has come."""
 
-    cluster: Cluster
-    plan: Plan
-    entry: Entry | None
     on_event: OnEvent = ignore_event
     progress: Progress = ignore_progress
     timeout_s: float | None = DEFAULT_TIMEOUT_S
@@ -83,23 +55,13 @@ class Execution:
     pace: Pace = ONE_BATCH
     additional: bool = True
     guard: ChangeGuard = NO_GUARD
-    pause_asked: Callable[[], bool] | None = None
-    """Where that is not to be seen beside the entry's file."""
     elects: bool = False
-    named: str = ""
-    """How its entry is named to `kipctl changes`, if not by its id."""
-    go_on: Command | None = None
-    """The command that goes on with it, if it is not `kipctl changes resume`; none undoes it."""
     accepted: list[Move] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     elections: list[ElectionOutcome] = field(default_factory=list)
     called_us: int = 0
     answered_us: int = 0
     finished_us: int = 0
-    is_sent: bool = False
-    """A request has gone out: what the cluster made of it may not be known."""
-    is_changed: bool = False
-    """The cluster has taken at least one partition."""
     not_begun: int = 0
     """Partitions of a batch that were not submitted, as somebody asked for a pause."""
     is_whole: bool = True
@@ -109,27 +71,9 @@ class Execution:
     began: float = field(default_factory=time.monotonic)
 
     @property
-    def next_step(self) -> str:
-        if self.entry is None:
-            return SEE_LEADERS
-        if self.go_on:
-            return "Go on with it: " + self.go_on
-        return "Undo: " + Command("undo", self._named)
-
-    @property
-    def _go_on_or_undo(self) -> str:
-        """The next step where nothing is wrong with what is left."""
-        if self.go_on or not self.entry:
-            return self.next_step
-        return self._resume + " or undo: " + Command("undo", self._named)
-
-    @property
-    def _resume(self) -> NextStep:
-        return "Go on: " + (self.go_on or Command("changes resume", self._named))
-
-    @property
-    def _named(self) -> str:
-        return self.named or (self.entry.id if self.entry else "")
+    def whole(self) -> Plan:
+        moves = {move.id: move for move in (*self.accepted, *self.plan.moves)}
+        return Plan(tuple(moves.values()))
 
     def deadline(self) -> float:
         """For what begins now (time.monotonic): the deadline of the whole, if there is one."""
@@ -161,7 +105,7 @@ class Execution:
                 f" for {BATCH_TIMEOUT_S:g} s; --timeout gives all of it so much time as you say"
             )
 
-    def execute(self) -> Reassigned:
+    def execute(self) -> None:
         """Every batch, one after the other; `finish` it then. Raises what `reassign` does."""
         with self.explain_errors():
             self._follow_copying(self.plan)
@@ -170,115 +114,94 @@ class Execution:
                 if number:
                     self.pause(number, "batch", len(batches))
                 else:
-                    self._wait_for_guard()
-                if not self._submit_and_wait(batch, f"{counted(number, 'batch', of=len(batches))}"):
+                    self.wait_for_guard()
+                done = f"{counted(number, 'batch', 'are', of=len(batches))} done"
+                if not self._submit_and_wait(batch, done):
                     left = (move.id for later in batches[number + 1 :] for move in later.moves)
                     self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
                     break
             if not self.accepted:
                 raise RefusedError(f"No partition was accepted: {first_failure(self.failures)}")
-        return self.outcome()
 
-    def finish(self) -> None:
+    def finish(self) -> PlanResult:
         """Mark the entry as done, unless something of it is left for later."""
         if self.is_whole:
-            self._mark(EntryState.DONE)
+            self.mark(EntryState.DONE)
+        return self.result()
 
-    def outcome(self) -> Reassigned:
-        """What has been reassigned until now."""
+    def result(self) -> PlanResult:
+        """What has been reassigned, and elected, until now."""
         seconds = (self.finished_us - self.called_us) / 1e6
-        return Reassigned(
-            Plan(tuple(self.accepted)),
-            tuple(self.failures),
-            self.called_us,
-            self.answered_us,
-            self.finished_us,
-            self.entry,
-            self.copying.outcome(seconds) if self.plan.copies_data else None,
+        held = self.elections or [ElectionOutcome((), self.called_us, self.answered_us)]
+        return PlanResult(
+            plan=Plan(tuple(self.accepted)),
+            refused=tuple(self.failures),
+            called_us=self.called_us,
+            answered_us=self.answered_us,
+            finished_us=self.finished_us,
+            entry=self.entry,
+            copied=self.copying.outcome(seconds) if self.plan.copies_data else None,
+            election=merged_elections(held) if self.elects else None,
+            batches=len(held),
         )
 
-    def leaders_moved(self, reassigned: Reassigned | None) -> LeadersMoved:
-        """What has been reassigned, and elected, until now."""
-        held = self.elections or [ElectionOutcome((), self.called_us, self.answered_us)]
-        return LeadersMoved(reassigned, merged_elections(held), len(held))
-
     def resume(self, under_way: Plan) -> None:
-        """Wait for what was submitted before, and elect its leaders."""
-        self.accepted += under_way.moves
-        self.is_changed = self.is_sent = True
-        self._follow_copying(under_way, is_under_way=True)
-        self.copying.submitted(under_way)
-        self._await_finished(under_way.target)
-        self.finished_us = now_us()
-        if self.elects:
-            self.elect_in_place(under_way.preferred_leaders)
-
-    def elect_in_place(self, leaders: Mapping[PartitionId, int]) -> None:
-        """Elect these where the replicas are in their places, as far as the partitions are there"""
-        topics = sorted({partition_id.topic for partition_id in leaders})
-        now = retry_until(lambda: refresh_snapshot(self.cluster, topics), self.deadline())
-        self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now)
+        """Wait for what was submitted before, and elect its leaders. Raises what `execute` does."""
+        with self.explain_errors():
+            self.accepted += under_way.moves
+            self.is_changed = self.is_sent = True
+            self._follow_copying(under_way, is_under_way=True)
+            self.copying.submitted(under_way)
+            now = self._await_finished(under_way.target)
+            self.finished_us = now_us()
+            if self.elects:
+                leaders = under_way.preferred_leaders
+                self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now)
 
     def pause(self, done: int, noun: str, of: int) -> None:
         """Wait so long as the pace says, when so many batches or phases are `done`, and for the
         guard."""
-        said = counted(done, noun, "are", of=of)
+        said = f"{counted(done, noun, 'are', of=of)} done"
         between_s, whole_s = self.pace.between_s, self.timeout_s
         if whole_s is not None and time.monotonic() + between_s > self.deadline():
             raise TimedOutError(
-                f"{said} done; the {whole_s:g} s allowed for the whole end before the next one"
-                " begins.",
+                f"{said}; the {whole_s:g} s allowed for the whole end before the next one begins.",
                 "Repeat the command for the rest, with a longer --timeout.",
             )
-        self.progress(f"{said} done; the next one in {between_s:g} s")
-        ends = time.monotonic() + between_s
-        while (left_s := ends - time.monotonic()) > 0:
-            self._demand_no_pause(counted(done, noun, of=of))
-            self.guard.sleep(min(left_s, LAST_POLL_S))
-        self._wait_for_guard()
+        self.progress(f"{said}; the next one in {between_s:g} s")
+        self.rest(between_s, said)
+        self.wait_for_guard()
 
-    def _wait_for_guard(self, *, anew: bool = True) -> None:
+    def rest(self, seconds: float, done: str = "") -> None:
+        """Wait so long, under the guard; `done` says how far it is, where a pause is asked for."""
+        Pausable(self.guard, lambda: self.require_no_pause(done)).sleep(seconds)
+
+    def wait_for_guard(self, *, anew: bool = True) -> None:
         """Wait while the guard holds the change up, until the time for the whole is over."""
         until = self.deadline() if self.timeout_s is not None else math.inf
-        try:
-            self.guard.require_quiet(until=until, anew=anew)
-        except TimedOutError as error:
-            if not self.is_sent:
-                self._mark(EntryState.REFUSED)
-                error.what += " Nothing was changed."
-            raise
+        self.guard.require_quiet(until=until, anew=anew)
 
     def _look_on(self, busy: Collection[PartitionId]) -> None:
         """While these are being reassigned: how far they are, and whether the guard is crossed."""
         self.copying.look(busy)
         self.guard.look()
 
-    @property
-    def _is_to_pause(self) -> bool:
-        if self.pause_asked is not None:
-            return self.pause_asked()
-        return self.entry is not None and self.entry.is_to_pause
-
-    def _demand_no_pause(self, done: str) -> None:
-        """Raise PartlyDoneError when somebody has asked for a pause."""
-        if self._is_to_pause:
-            raise PartlyDoneError(f"Paused: {done} are done.", self._resume)
-
     def _submit_and_wait(self, batch: Plan, done: str) -> bool:
         """False when nothing of the batch was accepted; `done` says how much was before it."""
         now, batch = self._without_changed(batch)
-        self._demand_no_pause(done)
-        accepted = self._execute_batch(batch) if batch.moves else batch
+        self.require_no_pause(done)
+        in_order = batch.elections
+        moved = self._execute_batch(batch.without(move.id for move in in_order))
+        self.accepted += in_order
+        accepted = Plan((*moved.moves, *in_order))
         if not accepted.moves:
             return False
         self.finished_us = now_us()
         if self.elects:
             self.elect(accepted.preferred_leaders, now)
         if self.not_begun:
-            all_of_it = (
-                f"{counted(len(accepted.moves), 'partition', of=len(batch.moves))} of a batch"
-            )
-            self._demand_no_pause(f"{done}, and {all_of_it},")
+            of_it = counted(len(accepted.moves), "partition", of=len(batch.moves))
+            self.require_no_pause(f"{done}, and {of_it} of the next")
         return True
 
     def _execute_batch(self, batch: Plan) -> Plan:
@@ -296,9 +219,9 @@ class Execution:
                 chosen = Plan(next_moves(left.moves, under_way, most))
             rest = left.without(chosen.target)
             if accepted.moves and chosen.moves:
-                self._wait_for_guard(anew=False)
+                self.wait_for_guard(anew=False)
                 _, chosen = self._without_changed(chosen, busy)
-                if self._is_to_pause:
+                if self.is_to_pause:
                     self.not_begun = len(left.moves)
                     break
             left = rest
@@ -321,9 +244,9 @@ class Execution:
             self._await_finished(accepted.target)
         return accepted
 
-    def _await_finished(self, target: Assignment) -> None:
+    def _await_finished(self, target: Assignment) -> Snapshot:
         with self._patience() as until:
-            await_finished(self.cluster, target, until, self.progress, self._look_on)
+            return await_finished(self.cluster, target, until, self.progress, self._look_on)
 
     def _without_changed(
         self, batch: Plan, own: Collection[PartitionId] = ()
@@ -334,7 +257,7 @@ class Execution:
         """
         deadline = self.deadline()
         listed = retry_until(lambda: list_reassignments(self.cluster), deadline)
-        busy = [one for one in listed if one.id not in own]
+        busy = [reassignment for reassignment in listed if reassignment.id not in own]
         if busy and not self.additional:
             raise RefusedError(
                 f"{counted(len(busy), 'other partition', 'are')} being"
@@ -343,16 +266,14 @@ class Execution:
         now = retry_until(lambda: refresh_snapshot(self.cluster, batch.topics), deadline)
         reasons = changed_since(batch, now, elects=self.elects)
         in_batch = batch.target
-        reasons |= {one.id: BUSY for one in busy if one.id in in_batch}
+        reasons |= {reassignment.id: BUSY for reassignment in busy if reassignment.id in in_batch}
         self._leave_out(reasons)
         return now, batch.without(reasons)
 
     def _submit(self, batch: Plan) -> Plan:
         """The part of the batch that was accepted, and does what the plan says."""
         deadline = self.deadline()
-        if self.entry and not self.accepted:
-            self.entry = self.entry.mark(EntryState.SUBMITTED)
-        self.is_sent = True
+        self.send()
         called_us = now_us()
         self.called_us = self.called_us or called_us
         self.on_event(ClusterEvent(EventKind.REASSIGNMENT_CALLED, called_us))
@@ -374,80 +295,43 @@ class Execution:
         busy = retry_until(lambda: list_reassignments(self.cluster, accepted.target), deadline)
         stopped = cancel_unplanned(self.cluster, unplanned(accepted, busy), deadline)
         self.failures += stopped
-        unplanned_moves = [one.id for one in stopped]
+        unplanned_moves = [skipped.id for skipped in stopped]
         self.copying.leave_out(unplanned_moves)
         return accepted.without(unplanned_moves)
 
     def elect(self, expected: Mapping[PartitionId, int], now: Snapshot) -> None:
         """Elect these preferred leaders, and wait until the brokers know them."""
         # What was copied took its time; an order of replicas is taken at once.
-        self._wait_for_guard(anew=self.plan.copies_data)
-        deadline = self.deadline()
+        self.wait_for_guard(anew=self.plan.copies_data)
         self.progress(f"Electing the preferred leaders of {counted(len(expected), 'partition')}")
+        self.hold_election(expected, now)
+
+    def hold_election(
+        self, expected: Mapping[PartitionId, int], now: Snapshot, within_s: float = math.inf
+    ) -> ElectionOutcome:
+        """The same, whatever the guard says, and within so many seconds."""
+        left_s = max(FIRST_POLL_S, self.deadline() - time.monotonic())
+        self.send()
         try:
-            self.elections.append(
-                elect_preferred(
-                    self.cluster,
-                    expected,
-                    now.only(expected),
-                    on_event=self.on_event,
-                    timeout_s=max(FIRST_POLL_S, deadline - time.monotonic()),
-                    guard=NeverPauses(self.guard),
-                )
+            held = elect_preferred(
+                self.cluster,
+                expected,
+                now.only(expected),
+                on_event=self.on_event,
+                timeout_s=min(within_s, left_s),
+                guard=NeverPauses(self.guard),
             )
         except RefusedError as refused:  # Kafka 3.0 has no elections in KRaft
-            if not self.accepted:
+            if not any(not move.is_election for move in self.accepted):
                 raise
             raise PartlyDoneError(
                 f"The replicas are in their new order, and led as before: {refused.what}",
                 self.next_step,
             ) from None
-
-    @contextmanager
-    def explain_errors(self) -> Iterator[None]:
-        """Whatever stops a change midway says how far it came, and what to do next."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            if not self.is_sent:
-                self._mark(EntryState.REFUSED)
-                raise InterruptedRunError("Interrupted before anything was changed.") from None
-            raise InterruptedRunError(
-                f"Interrupted. {_progress_now(self.cluster, self.plan)}", self._go_on_or_undo
-            ) from None
-        except GivenUpError as error:
-            if not self.is_sent:
-                self._mark(EntryState.REFUSED)
-                raise RefusedError(f"{error.what} Nothing was changed.") from None
-            raise PartlyDoneError(
-                f"{error.what} {_progress_now(self.cluster, self.plan)}",
-                self._go_on_or_undo,
-            ) from None
-        except (RefusedError, UsageError) as error:
-            if not self.is_changed:
-                self._mark(EntryState.REFUSED)
-                raise
-            raise PartlyDoneError(
-                f"{error.what} {_progress_now(self.cluster, self.plan)}", self.next_step
-            ) from None
-        except (TimedOutError, UnreachableError, PartlyDoneError) as error:
-            if self.is_sent and self.next_step not in error.next_step:
-                error.next_step = joined(" ", filter(None, (error.next_step, self.next_step)))
-            raise
+        self.elections.append(held)
+        self.is_changed |= held.count(Outcome.ELECTED) > 0
+        return held
 
     def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:
-        self.failures += (
-            SkippedPartition(partition_id, why) for partition_id, why in reasons.items()
-        )
+        self.failures += (SkippedPartition(one, why) for one, why in reasons.items())
         self.copying.leave_out(reasons)
-
-    def _mark(self, state: EntryState) -> None:
-        self.entry = self.entry and self.entry.mark_or_note(state)
-
-
-def _progress_now(cluster: Cluster, plan: Plan) -> str:
-    # Metadata alone, which brokers answer even when the controller hangs.
-    try:
-        return progress_of(plan, refresh_snapshot(cluster, plan.topics))
-    except KipctlError as error:
-        return f"How far it came is unknown: {error.what}"

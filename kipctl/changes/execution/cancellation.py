@@ -20,6 +20,7 @@ from kipctl.changes.execution.reassign import (
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry, EntryState
 from kipctl.changes.journal.phases import present_phase
+from kipctl.changes.plans.disks import DiskMove
 from kipctl.changes.plans.plan import Plan, SkippedPartition, plan_to
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
@@ -60,7 +61,7 @@ def starting_entries(
     that looks the same is over. So is one that is done: all of it had arrived. What no entry tells
     of is somebody else's.
     """
-    open_ones = {one.id: one for one in busy}
+    open_ones = {reassignment.id: reassignment for reassignment in busy}
     found: dict[PartitionId, Entry] = {}
     for entry in entries:
         if not open_ones:
@@ -76,16 +77,18 @@ def starting_entries(
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """What is cancelled and what is not; `started` has the entries of the former."""
+    """What is cancelled and what is not; `started` has the entries of the former. The `copies`
+    between disks are given up."""
 
     stop: tuple[Reassignment, ...]
     left_alone: tuple[Reassignment, ...]
     started: Mapping[PartitionId, Entry]
+    copies: tuple[DiskMove, ...] = ()
 
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
-        """What is cancelled."""
-        return tuple(one.id for one in self.stop)
+        """Of which something is cancelled or given up."""
+        return (*(one.id for one in self.stop), *(copy.id for copy in self.copies))
 
 
 def choose(
@@ -101,17 +104,22 @@ def choose(
     if wanted is None:
         newest = entry_id or max((entry.id for entry in started.values()), default="")
         wanted = {p for p, entry in started.items() if entry.id == newest}
-    stop = tuple(one for one in busy if one.id in wanted)
+    stop = tuple(reassignment for reassignment in busy if reassignment.id in wanted)
     return Cancellation(
         stop,
-        tuple(one for one in busy if one.id not in wanted),
-        {one.id: started[one.id] for one in stop if one.id in started},
+        tuple(reassignment for reassignment in busy if reassignment.id not in wanted),
+        {
+            reassignment.id: started[reassignment.id]
+            for reassignment in stop
+            if reassignment.id in started
+        },
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """What a cancellation did: the partitions, whose order was put back, and what was refused.
+    """What a cancellation did: the partitions, whose order was put back, what was refused, and the
+    copies between disks that were given up.
 
     `order_unknown` are those whose original order no journal entry tells (kipctl did not start
     them): their preferred leader may have changed.
@@ -121,6 +129,7 @@ class Cancelled:
     restored: Plan
     order_unknown: tuple[PartitionId, ...]
     refused: tuple[Failure, ...]
+    given_up: tuple[DiskMove, ...] = ()
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -128,29 +137,36 @@ class Cancelled:
 
     @property
     def done(self) -> int:
-        return len(self.cancelled)
+        return len(self.cancelled) + len(self.given_up)
 
     @property
     def has_changed(self) -> bool:
-        return bool(self.cancelled)
+        return self.done > 0
 
 
 def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelled:
     """Cancel these reassignments, and put the replicas back in the order of before.
 
-    What has ended, or has another target by now, is left out. Entries that nothing is left of are
-    marked undone. Raises RefusedError and UnreachableError when nothing was cancelled; after that
-    PartlyDoneError, TimedOutError, and InterruptedRunError.
+    What has ended, or has another target by now, is left out. Raises RefusedError and
+    UnreachableError when nothing was cancelled; after that PartlyDoneError, TimedOutError, and
+    InterruptedRunError.
     """
     deadline = time.monotonic() + timeout_s
-    now = {one.id: one for one in list_reassignments(cluster, [one.id for one in chosen.stop])}
+    now = {
+        one.id: one
+        for one in list_reassignments(cluster, [reassignment.id for reassignment in chosen.stop])
+    }
     failures: list[Failure] = [
-        SkippedPartition(one.id, "it has ended, or has another target by now")
-        for one in chosen.stop
-        if one.id not in now or now[one.id].wanted != one.wanted
+        SkippedPartition(reassignment.id, "it has ended, or has another target by now")
+        for reassignment in chosen.stop
+        if reassignment.id not in now or now[reassignment.id].wanted != reassignment.wanted
     ]
     left_out = {failure.id for failure in failures}
-    left = {one.id: now[one.id].when_cancelled for one in chosen.stop if one.id not in left_out}
+    left = {
+        reassignment.id: now[reassignment.id].when_cancelled
+        for reassignment in chosen.stop
+        if reassignment.id not in left_out
+    }
     done: set[PartitionId] = set()
     try:
         for batch in in_batches(left, _AT_ONCE):
@@ -197,8 +213,11 @@ def _restored(
     if restored.moves:
         # Somebody may have started anew what was cancelled.
         busy = retry_until(lambda: list_reassignments(cluster, restored.target), deadline)
-        failures += (SkippedPartition(one.id, f"its order is not put back: {BUSY}") for one in busy)
-        restored = restored.without(one.id for one in busy)
+        failures += (
+            SkippedPartition(reassignment.id, f"its order is not put back: {BUSY}")
+            for reassignment in busy
+        )
+        restored = restored.without(reassignment.id for reassignment in busy)
     for batch in restored.batches(_AT_ONCE):
         refused = submit(
             cluster, batch.target, may_change_replication_factor=False, deadline=deadline
@@ -207,8 +226,6 @@ def _restored(
         restored = restored.without(refusal.id for refusal in refused)
     if restored.moves:
         await_finished(cluster, restored.target, lambda: deadline, lambda _: None)
-    entries = {entry.id: entry for entry in chosen.started.values()}
-    retire(cluster, entries.values(), deadline)
     unknown = tuple(p for p in cancelled if p not in orders)
     return Cancelled(tuple(cancelled), restored, unknown, tuple(failures))
 

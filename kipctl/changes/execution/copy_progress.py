@@ -67,7 +67,9 @@ def bytes_per_s(seen: Sequence[CopySample]) -> float:
         return 0.0
     last = seen[-1]
     half_s = (seen[0].time_s + last.time_s) / 2
-    since = max((one for one in seen[:-1] if one.time_s <= half_s), key=lambda one: one.time_s)
+    since = max(
+        (sample for sample in seen[:-1] if sample.time_s <= half_s), key=lambda one: one.time_s
+    )
     passed_s = last.time_s - since.time_s
     return max(0, last.copied - since.copied) / passed_s if passed_s > 0 else 0.0
 
@@ -162,8 +164,8 @@ class CopyTracker:
 
     def leave_out(self, partitions: Iterable[PartitionId]) -> None:
         """These are not copied after all."""
-        for one in partitions:
-            self._moves.pop(one, None)
+        for partition in partitions:
+            self._moves.pop(partition, None)
 
     def submitted(self, plan: Plan) -> None:
         """These are copied from now on."""
@@ -184,12 +186,12 @@ class CopyTracker:
         if not self._under_way or not (is_due or is_over):
             return
         self._ask(self._under_way.values())
-        for one in ended:
-            self._under_way.pop(one)
-            held = [self._held.get((one, broker), 0) for broker in self._moves[one].adding]
-            self._sizes[one] = max(held) or self._sizes.get(one, 0)
-            for broker in self._moves[one].adding:
-                self._held[one, broker] = self._sizes[one]
+        for id in ended:
+            self._under_way.pop(id)
+            held = [self._held.get((id, broker), 0) for broker in self._moves[id].adding]
+            self._sizes[id] = max(held) or self._sizes.get(id, 0)
+            for broker in self._moves[id].adding:
+                self._held[id, broker] = self._sizes[id]
         self._note()
         if self.throttle is not None and not is_over:
             self._say_other_rates(str(self.throttle))
@@ -337,7 +339,7 @@ class CatchUpTracker:
             )
             tracker.begin(is_under_way=True)
             tracker.submitted(tracker.plan)
-        replicas = sum(broker in one.replicas for one in snapshot.partitions)
+        replicas = sum(broker in partition.replicas for partition in snapshot.partitions)
         last = tracker.seen[-1]
         return CatchUp(
             broker,
@@ -354,11 +356,11 @@ def _as_moves(snapshot: Snapshot, broker: int, ids: Iterable[PartitionId]) -> Pl
     return Plan(
         tuple(
             Move(
-                one,
-                tuple(replica for replica in there[one].replicas if replica != broker),
-                there[one].replicas,
-                there[one].leader,
+                id,
+                tuple(replica for replica in there[id].replicas if replica != broker),
+                there[id].replicas,
+                there[id].leader,
             )
-            for one in ids
+            for id in ids
         )
     )

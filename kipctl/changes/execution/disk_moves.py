@@ -16,7 +16,14 @@ from kipctl.changes.execution.reassign import poll_pauses, retry_until
 from kipctl.changes.plans.disks import DiskMove, by_broker
 from kipctl.changes.plans.kafka_json import LogDirs, ReassignmentFile
 from kipctl.changes.plans.plan import SkippedPartition
-from kipctl.cluster.log_dirs import BrokerDirs, Located, broker_dirs, sizes_request
+from kipctl.cluster.log_dirs import (
+    BrokerDirs,
+    DiskCopies,
+    Located,
+    broker_dirs,
+    refusal_code,
+    sizes_request,
+)
 from kipctl.cluster.snapshot import PartitionId, by_topic
 from kipctl.counts import counted, format_bytes
 from kipctl.errors import KipctlError, RefusedError, TimedOutError
@@ -36,6 +43,10 @@ _DEADLINE_S = 30.0
 _STALL_S = 300.0
 """Without a time for the whole it is given up when nothing has been copied for so long."""
 NO_REPLICA = "its broker has no replica of it"
+GIVEN_UP = "its copy was given up by somebody else"
+STILL_COPIED = "it is still being copied"
+_SWAP_S = 3.0
+"""So long a broker may show neither the copy nor that it has taken its replica's place."""
 _NOWHERE, _AFTER = Located(), attrgetter("after")
 
 
@@ -93,10 +104,10 @@ def look_at(cluster: Cluster, wanted: LogDirs) -> Dirs:
     for broker, answer in answers.items():
         if isinstance(answer, KipctlError):
             raise answer
-        if answer.error_code or not answer.results:  # the latter before version 3
+        if code := refusal_code(answer):
             raise refusal(
                 f"Broker {broker} does not tell where its replicas are",
-                answer.error_code or ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                code,
                 ApiKey.DESCRIBE_LOG_DIRS,
                 cluster.access,
             )
@@ -152,20 +163,27 @@ def move_disks(
 ) -> DiskResult:
     """Let brokers copy these, and wait until each copy has taken its replica's place.
 
-    What a broker refuses, or has no replica of any more, does not hold up the others. Raises
-    KipctlError, and TimedOutError after `timeout_s`, or without when nothing was copied for 5
-    minutes; brokers go on then.
+    What a broker refuses, or has no replica of any more, or somebody else has ended, does not hold
+    up the others. Raises KipctlError, and TimedOutError after `timeout_s`, or without when nothing
+    was copied for 5 minutes; brokers go on then.
     """
     began = moved_s = time.monotonic()
     left, reports, copied = list(moves), ReportInterval(), -1
     failures: dict[DiskMove, SkippedPartition] = {}
+    begun, not_shown = set[DiskMove](), dict[DiskMove, float]()
     whole = sum(move.size for move in moves)
     for pause_s in poll_pauses():
         until = moved_s + _STALL_S if timeout_s is None else began + timeout_s
         seen = retry_until(partial(look_at, cluster, by_broker(left, _AFTER)), until)
         left = [move for move in left if not _is_there(move, seen)]
         here = {move: seen[move.broker].replicas.get(move.id, _NOWHERE) for move in left}
-        for move, why in _begin(cluster, [m for m in left if here[m].future != m.after]):
+        missing = [move for move in left if here[move].future != move.after]
+        gone = [move for move in missing if move in begun and here[move].directory]
+        not_shown = {move: not_shown.get(move, time.monotonic()) for move in gone}
+        ended = [move for move, since in not_shown.items() if time.monotonic() > since + _SWAP_S]
+        refused = _begin(cluster, [move for move in missing if move not in not_shown])
+        begun |= {*left}
+        for move, why in (*refused, *((move, GIVEN_UP) for move in ended)):
             failures[move] = SkippedPartition(move.id, f"on broker {move.broker} {why}")
             left.remove(move)
         if not left:
@@ -186,6 +204,45 @@ def move_disks(
             progress(ProgressText(text, copied, max(whole, 1), shows_time_left=True))
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
+
+
+def give_up(cluster: Cluster, moves: Sequence[DiskMove], until: float) -> DiskResult:
+    """Let brokers give up these copies; one that has ended by then stays where it has come to.
+
+    `until` is the deadline (of time.monotonic). Raises KipctlError.
+    """
+    began, where = time.monotonic(), by_broker(moves, _AFTER)
+
+    def look() -> dict[DiskMove, Located]:
+        seen = retry_until(partial(look_at, cluster, where), until)
+        return {move: seen[move.broker].replicas.get(move.id, _NOWHERE) for move in moves}
+
+    def ask(for_directory: Callable[[DiskMove], str], asked: list[DiskMove]) -> dict[DiskMove, str]:
+        wanted = {move._replace(after=for_directory(move)): move for move in asked}
+        return {wanted[move]: why for move, why in _begin(cluster, [*wanted])}
+
+    # To be asked for the directory of now is how a broker gives up its copy.
+    refused = ask(attrgetter("before"), [m for m, at in look().items() if at.future == m.after])
+    now = look()
+    # One that took its replica's place just before was begun in reverse by that.
+    reversed_ = [m for m, at in now.items() if (at.directory, at.future) == (m.after, m.before)]
+    refused |= ask(_AFTER, reversed_)
+    goes_on = {move: STILL_COPIED for move, at in now.items() if at.future == move.after}
+    failures = {
+        move: SkippedPartition(move.id, f"on broker {move.broker} {why}")
+        for move, why in (goes_on | refused).items()
+    }
+    given_up = (m for m in moves if m not in failures and now[m].directory != m.after)
+    return DiskResult(tuple(given_up), tuple(failures.values()), time.monotonic() - began)
+
+
+def under_way(copies: DiskCopies) -> tuple[DiskMove, ...]:
+    """What brokers are copying from disk to disk, whoever has begun it. A pure function."""
+    return tuple(
+        DiskMove(partition, broker, found.directory, found.future, found.size)
+        for broker, replicas in copies.replicas.items()
+        for partition, found in sorted(replicas.items())
+    )
 
 
 def is_copying(cluster: Cluster, moves: Sequence[DiskMove]) -> bool:
@@ -226,9 +283,9 @@ def _begin(cluster: Cluster, moves: Sequence[DiskMove]) -> list[tuple[DiskMove, 
         )
         answer = cluster.broker(broker).request(request)
         codes = {
-            PartitionId(topic.topic_name, one.partition_index): one.error_code
+            PartitionId(topic.topic_name, partition.partition_index): partition.error_code
             for topic in answer.results
-            for one in topic.partitions
+            for partition in topic.partitions
         }
         if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes.values():
             raise refusal(

@@ -7,22 +7,16 @@ writers' p99 was four times that of leaders left away until it had copied
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kipctl.changes.elections.batches import (
-    DEFAULT_TIMEOUT_S,
-    REPEAT,
-    ElectionOutcome,
-    elect_preferred,
-)
+from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, ElectionOutcome
 from kipctl.changes.elections.request import SEE_LEADERS, ElectionResult, Outcome
+from kipctl.changes.execution.batch_execution import Execution
 from kipctl.changes.execution.copy_progress import CatchUp, CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
-from kipctl.changes.execution.plan_result import merged_elections
+from kipctl.changes.execution.plan_result import PlanResult, merged_elections
 from kipctl.changes.execution.reassign import retry_until
-from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
 from kipctl.changes.plans.planners.placement import require_known
 from kipctl.cluster.reassignments import adding_replicas
 from kipctl.cluster.recoveries import catching_up
@@ -35,17 +29,10 @@ from kipctl.cluster.snapshot import (
     take_snapshot,
 )
 from kipctl.counts import counted
-from kipctl.errors import (
-    PartlyDoneError,
-    RefusedError,
-    TimedOutError,
-    UnreachableError,
-    UsageError,
-)
+from kipctl.errors import TimedOutError, UnreachableError, UsageError
 from kipctl.next_step import Command
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.clock import now_us
-from kipctl.transport.request import Cluster
 
 BALANCED = "balanced"
 UNTIL_TIMEOUT_S = 600.0
@@ -91,8 +78,8 @@ def not_preferred(snapshot: Snapshot, copying: Collection[int] = ()) -> NotPrefe
 
     astray = snapshot.not_led_by_preferred
     return NotPreferred(
-        tuple(one for one in astray if is_ready(one)),
-        tuple(one for one in astray if not is_ready(one)),
+        tuple(partition for partition in astray if is_ready(partition)),
+        tuple(partition for partition in astray if not is_ready(partition)),
     )
 
 
@@ -101,10 +88,10 @@ def waits_for(waiting: Iterable[Partition], now: Snapshot, copying: Iterable[Cat
 
     `now` is of all topics, and `copying` has how far each of its brokers is that still copies.
     """
-    how_far = {one.broker: str(one) for one in copying}
+    how_far = {catch_up.broker: str(catch_up) for catch_up in copying}
     why = {}
-    for one in waiting:
-        broker = one.preferred_leader
+    for partition in waiting:
+        broker = partition.preferred_leader
         why[broker] = how_far.get(broker) or (
             f"broker {broker} is not in sync"
             if broker in now.broker_ids
@@ -130,81 +117,62 @@ def preferred_on(snapshot: Snapshot, brokers: Collection[int]) -> Snapshot:
     return snapshot.only(p.id for p in snapshot.partitions if p.preferred_leader in brokers)
 
 
-def elect_until_balanced(
-    cluster: Cluster,
-    chosen: Iterable[PartitionId],
-    *,
-    batch: int,
-    between_s: float,
-    timeout_s: float,
-    progress: Callable[[str], None],
-    guard: ChangeGuard = NO_GUARD,
-    as_they_come: bool = False,
-) -> ElectionOutcome:
-    """Elect, in batches, until each of these is led by its preferred replica, or is gone.
+def elect_until_balanced(change: Execution, *, as_they_come: bool = False) -> PlanResult:
+    """Elect, in batches, until each of the plan is led by its preferred replica, or is gone.
 
     Each waits until its preferred replica's broker is whole; `as_they_come` only until that replica
-    is in sync. Batches grow from `FIRST_BATCH` to `batch` as `next_batch` says. `timeout_s` is for
-    all of it. What is refused, or not answered, is tried again with growing pauses. Returns the
-    last outcome of each partition that was elected. Raises TimedOutError with what is left,
-    RefusedError when the cluster refuses elections as a whole or the guard gives up before the
-    first, PartlyDoneError when it does so later, UnreachableError when nobody answers in the end.
+    is in sync. Batches grow from `FIRST_BATCH` to that of the pace as `next_batch` says. All of it
+    has the change's time, UNTIL_TIMEOUT_S without one. What is refused, or not answered, is tried
+    again with growing pauses. The result has the last outcome of each partition that was elected.
+    Raises what `reassign` does, and TimedOutError with what is left.
     """
-    wanted = frozenset(chosen)
-    held: list[ElectionOutcome] = []
-    with _explain_give_up(held):
-        topics = sorted({one.topic for one in wanted})
-        deadline = time.monotonic() + timeout_s
-        pause_s, reports, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
-        catch_up, size = CatchUpTracker(cluster), min(FIRST_BATCH, batch)
+    change.timeout_s = change.timeout_s or UNTIL_TIMEOUT_S
+    cluster, wanted, deadline = change.cluster, change.plan.target, change.deadline()
+    batch, between_s = change.pace.batch, change.pace.between_s
+    pause_s, reports, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
+    catch_up, size = CatchUpTracker(cluster), min(FIRST_BATCH, batch)
 
-        def look() -> tuple[Snapshot, Snapshot, dict[int, tuple[PartitionId, ...]]]:
-            """All that is seen, of that the partitions wanted, and what brokers still copy."""
-            if as_they_come:
-                seen = refresh_snapshot(cluster, topics)
-                return seen, seen.only(wanted), {}
-            adding = adding_replicas(cluster)  # first: what has arrived meanwhile is in sync
-            seen = take_snapshot(cluster)
-            return seen, seen.only(wanted), catching_up(seen, adding)
+    def look() -> tuple[Snapshot, Snapshot, dict[int, tuple[PartitionId, ...]]]:
+        """All that is seen, of that the partitions wanted, and what brokers still copy."""
+        if as_they_come:
+            seen = refresh_snapshot(cluster, change.plan.topics)
+            return seen, seen.only(wanted), {}
+        adding = adding_replicas(cluster)  # first: what has arrived meanwhile is in sync
+        seen = take_snapshot(cluster)
+        return seen, seen.only(wanted), catching_up(seen, adding)
 
+    with change.explain_errors():
         while True:
             seen, now, behind = retry_until(look, deadline)
             left = not_preferred(now, behind)
             if not left:
-                return _outcome(held, now, began_us)
+                return PlanResult(election=_outcome(change.elections, now, began_us))
             is_late = time.monotonic() > deadline
             if reports.is_due(time.monotonic()) or is_late:
                 why = waits_for(left.waiting, seen, catch_up.look(seen, behind))
                 text = f"{left}{why and ': '}{why}"
                 if is_late:
-                    raise _timed_out(left, text, timeout_s, len(wanted), bool(behind))
-                progress(text)
-            before = len(held)
-            if left.ready:
-                guard.require_quiet(until=deadline)
+                    raise _timed_out(left, text, change.timeout_s, len(wanted), bool(behind))
+                change.progress(text)
+            has_elected = False
+            if chosen := left.ready[:size]:
+                change.require_no_pause()
+                change.wait_for_guard()
                 try:
-                    expected = {one.id: one.preferred_leader for one in left.ready[:size]}
-                    held.append(
-                        elect_preferred(
-                            cluster,
-                            expected,
-                            now.only(expected),
-                            timeout_s=max(1.0, min(DEFAULT_TIMEOUT_S, deadline - time.monotonic())),
-                            guard=NeverPauses(guard),
-                        )
-                    )
+                    expected = {partition.id: partition.preferred_leader for partition in chosen}
+                    held = change.hold_election(expected, now, DEFAULT_TIMEOUT_S)
                 except (TimedOutError, UnreachableError) as error:
-                    progress(error.what)
+                    change.progress(error.what)
                     size = max(1, size // 2)
-            has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
-            is_last = has_elected and len(left) == len(left.ready[:size])
+                else:
+                    has_elected = held.count(Outcome.ELECTED) > 0
             if has_elected:
-                took_s = (held[-1].converged_us - held[-1].called_us) / 1e6
-                size = next_batch(size, took_s, batch)
+                if len(chosen) == len(left):
+                    continue
+                size = next_batch(size, (held.converged_us - held.called_us) / 1e6, batch)
             pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
-            if not is_last:
-                rest_s = between_s if has_elected else max(between_s, pause_s)
-                guard.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
+            rest_s = between_s if has_elected else max(between_s, pause_s)
+            change.rest(max(0.0, min(rest_s, deadline - time.monotonic())))
 
 
 def _timed_out(
@@ -222,24 +190,11 @@ def _timed_out(
     )
 
 
-@contextmanager
-def _explain_give_up(held: Sequence[ElectionOutcome]) -> Iterator[None]:
-    try:
-        yield
-    except GivenUpError as given_up:
-        moved = sum(one.count(Outcome.ELECTED) for one in held)
-        if not held and not given_up.next_step:  # it was before the first election
-            raise RefusedError(f"{given_up.what} No leader was moved.") from None
-        raise PartlyDoneError(
-            f"{given_up.what} {counted(moved, 'leader', 'were')} moved.", REPEAT
-        ) from None
-
-
-def _outcome(held: list[ElectionOutcome], now: Snapshot, began_us: int) -> ElectionOutcome:
+def _outcome(held: Sequence[ElectionOutcome], now: Snapshot, began_us: int) -> ElectionOutcome:
     """All elections as one; what failed at first is led as wanted now, or gone."""
     if not held:
         return ElectionOutcome((), began_us, began_us)
-    last = {one.id: one for election in held for one in election.outcomes}
+    last = {outcome.id: outcome for election in held for outcome in election.outcomes}
     there = now.by_id
     outcomes = (
         ElectionResult(

@@ -43,7 +43,10 @@ def journaled_action(
     finally:
         try:
             was = before.assignment
-            targets = {one.id: one.target for one in list_reassignments(cluster, was)}
+            targets = {
+                reassignment.id: reassignment.target
+                for reassignment in list_reassignments(cluster, was)
+            }
             now = {**refresh_snapshot(cluster, before.topics).assignment, **targets}
             left = {
                 p: now[p] if p in now and (copies or set(now[p]) == set(replicas)) else replicas

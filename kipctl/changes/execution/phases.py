@@ -9,7 +9,7 @@ from typing import Unpack
 from kipctl.changes.execution.batch_execution import Execution
 from kipctl.changes.execution.copy_progress import CopyResult
 from kipctl.changes.execution.plan_execution import ExecutionSettings
-from kipctl.changes.execution.plan_result import Reassigned
+from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.journal.entry import Entry, EntryState
 from kipctl.changes.plans.phases import composed
 from kipctl.changes.plans.plan import Plan
@@ -27,7 +27,7 @@ def reassign_phases(
     named: str = "",
     pause_asked: Callable[[], bool] | None = None,
     **settings: Unpack[ExecutionSettings],
-) -> Reassigned:
+) -> PlanResult:
     """Carry out these phases of the entry, of which the `first` (from 0) may not be its first.
 
     As `reassign`, with one time for all of them. After a phase of which something was refused, no
@@ -36,7 +36,7 @@ def reassign_phases(
     """
     began, whole_s = time.monotonic(), settings.get("timeout_s")
     of = first + len(plans)
-    done: list[Reassigned] = []
+    done: list[PlanResult] = []
     for number, plan in enumerate(plans, first):
         if number:
             entry = entry.begin_phase(number)
@@ -49,8 +49,6 @@ def reassign_phases(
                 cluster,
                 _led_now(cluster, plan) if number else plan,
                 entry,
-                is_sent=number > 0,
-                is_changed=number > 0,
                 named=named,
                 pause_asked=pause_asked,
                 **settings,
@@ -58,7 +56,8 @@ def reassign_phases(
             if number:
                 with change.explain_errors():
                     change.pause(number, "phase", of)
-            done.append(change.execute())
+            change.execute()
+            done.append(change.result())
         entry = change.entry or entry
         if done[-1].refused:
             return joined_results(done, entry)
@@ -82,20 +81,20 @@ def _led_now(cluster: Cluster, plan: Plan) -> Plan:
     return replace(plan, moves=tuple(moves))
 
 
-def joined_results(done: Sequence[Reassigned], entry: Entry | None) -> Reassigned:
+def joined_results(done: Sequence[PlanResult], entry: Entry | None) -> PlanResult:
     """What became of several phases, as of one change. A pure function."""
-    copied = [one.copied for one in done if one.copied]
-    return Reassigned(
-        composed([one.plan for one in done]),
-        tuple(refusal for one in done for refusal in one.refused),
-        min((one.called_us for one in done if one.called_us), default=0),
-        min((one.answered_us for one in done if one.answered_us), default=0),
-        max((one.finished_us for one in done), default=0),
-        entry,
-        CopyResult(
-            sum(one.expected_bytes for one in copied),
-            sum(one.copied for one in copied),
-            sum(one.seconds for one in copied),
+    copied = [result.copied for result in done if result.copied]
+    return PlanResult(
+        plan=composed([result.plan for result in done]),
+        refused=tuple(refusal for result in done for refusal in result.refused),
+        called_us=min((result.called_us for result in done if result.called_us), default=0),
+        answered_us=min((result.answered_us for result in done if result.answered_us), default=0),
+        finished_us=max((result.finished_us for result in done), default=0),
+        entry=entry,
+        copied=CopyResult(
+            sum(copy.expected_bytes for copy in copied),
+            sum(copy.copied for copy in copied),
+            sum(copy.seconds for copy in copied),
         )
         if copied
         else None,

@@ -8,71 +8,58 @@ from kipctl.changes.elections.request import Outcome
 from kipctl.changes.execution.copy_progress import CopyResult
 from kipctl.changes.execution.reassign import Failure
 from kipctl.changes.journal.entry import Entry
-from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan import NO_MOVES, Plan
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, RefusedError
 
+NO_ELECTION = ElectionOutcome((), 0, 0)
 
-@dataclass(frozen=True, slots=True)
-class Reassigned:
-    """A finished reassignment, with its times on the clock of now_us().
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanResult:
+    """What became of a plan, with its times on the clock of now_us().
 
     `plan` has the moves that were accepted, `refused` the others. `copied` is None where the plan
-    copies nothing.
+    copies nothing, `election` where no leaders were to be elected. Of several batches `election`
+    has the outcomes of all, and the times of the slowest.
     """
 
-    plan: Plan
-    refused: tuple[Failure, ...]
-    called_us: int
-    answered_us: int
-    finished_us: int
-    entry: Entry | None
+    plan: Plan = NO_MOVES
+    refused: tuple[Failure, ...] = ()
+    called_us: int = 0
+    answered_us: int = 0
+    finished_us: int = 0
+    entry: Entry | None = None
     copied: CopyResult | None = None
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """Partitions that were not reassigned."""
-        return self.refused
-
-    @property
-    def done(self) -> int:
-        """How many partitions have the wanted replicas."""
-        return len(self.plan.moves)
-
-    @property
-    def has_changed(self) -> bool:
-        """True when anything in the cluster is another way than before."""
-        return bool(self.plan.moves)
-
-
-@dataclass(frozen=True, slots=True)
-class LeadersMoved:
-    """Replicas reassigned (None when they were in place already), then their leaders elected.
-
-    Of several batches `election` has the outcomes of all, and the times of the slowest.
-    """
-
-    reassigned: Reassigned | None
-    election: ElectionOutcome
+    election: ElectionOutcome | None = None
     batches: int = 1
+
+    @property
+    def election_outcome(self) -> ElectionOutcome:
+        """The election, one of nothing where there was none."""
+        return self.election or NO_ELECTION
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """Partitions that were not reassigned, or not elected."""
-        refused = self.reassigned.refused if self.reassigned else ()
-        return (*refused, *(e for e in self.election.outcomes if e.outcome is Outcome.FAILED))
+        return (
+            *self.refused,
+            *(e for e in self.election_outcome.outcomes if e.outcome is Outcome.FAILED),
+        )
 
     @property
     def done(self) -> int:
-        """How many partitions have the wanted replicas and leader."""
+        """How many partitions have the wanted replicas, and leader."""
+        if self.election is None:
+            return len(self.plan.moves)
         return sum(elected.outcome is not Outcome.FAILED for elected in self.election.outcomes)
 
     @property
     def has_changed(self) -> bool:
         """True when anything in the cluster is another way than before."""
-        moved = self.reassigned is not None and bool(self.reassigned.plan.moves)
-        return moved or self.election.count(Outcome.ELECTED) > 0
+        moved = any(not move.is_election for move in self.plan.moves)
+        return moved or self.election_outcome.count(Outcome.ELECTED) > 0
 
 
 def merged_elections(elections: Sequence[ElectionOutcome]) -> ElectionOutcome:
@@ -83,9 +70,9 @@ def merged_elections(elections: Sequence[ElectionOutcome]) -> ElectionOutcome:
     slowest = max(elections, key=lambda one: one.converged_us - one.called_us)
     return replace(
         slowest,
-        outcomes=tuple(elected for one in elections for elected in one.outcomes),
-        silent=tuple(sorted({broker for one in elections for broker in one.silent})),
-        gone=tuple(partition_id for one in elections for partition_id in one.gone),
+        outcomes=tuple(elected for election in elections for elected in election.outcomes),
+        silent=tuple(sorted({broker for election in elections for broker in election.silent})),
+        gone=tuple(partition_id for election in elections for partition_id in election.gone),
     )
 
 
@@ -115,14 +102,24 @@ def require_all_done(
 
 
 def progress_of(plan: Plan, now: Snapshot) -> str:
-    """How much of a plan that was cut off has happened, by its partitions that are still there."""
+    """How much of a plan that was cut off has happened, by its partitions that are still there.
+
+    Metadata lists a replica from the moment that it is to come; it has come when it is in sync.
+    """
     known = now.by_id
-    here = [move for move in plan.moves if move.id in known]
-    placed = sum(known[move.id].replicas == move.after for move in here)
-    waiting = sum(known[move.id].replicas == move.before != move.after for move in here)
-    moved = sum(known[move.id].leader == move.preferred_leader for move in here)
-    return (
-        f"Of {counted(len(here), 'partition')} {placed} have their new replicas, {waiting} their"
-        f" old ones and {len(here) - placed - waiting} are under way; {moved} are led by their new"
-        f" preferred leader, {len(here) - moved} are not."
+    here = [(move, known[move.id]) for move in plan.moves if move.id in known]
+    led = sum(one.leader == move.preferred_leader for move, one in here)
+    if here and all(move.is_election for move, _ in here):
+        of = counted(led, "partition", "are", of=len(here))
+        return f"{of} led by the preferred replica."
+    done = sum(one.replicas == move.after and {*move.adding} <= {*one.isr} for move, one in here)
+    waiting = sum(one.replicas == move.before != move.after for move, one in here)
+    under_way = len(here) - done - waiting
+    text = (
+        f"Of {counted(len(here), 'partition')} {counted(done, '', 'have')} their new replicas,"
+        f" {counted(waiting, '', 'have')} their old ones and {counted(under_way, '', 'are')} under"
+        " way"
     )
+    if any(move.leader != move.preferred_leader for move, _ in here):
+        text += f"; {counted(led, '', 'are')} led by their new preferred leader"
+    return f"{text}." + (" What is under way goes on by itself." if under_way else "")

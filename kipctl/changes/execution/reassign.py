@@ -52,6 +52,11 @@ METADATA_GRACE_S = 15.0
 LOOK = "Look: " + Command("reassign --list")
 
 
+class EndedElsewhereError(PartlyDoneError):
+    """What was being reassigned is so no more, and not where it was to go: it was cancelled, or
+    replaced."""
+
+
 class Failure(Protocol):
     """A partition that was not done; as text it says why."""
 
@@ -190,8 +195,7 @@ def await_finished(
     asked. A partition that is deleted meanwhile is not waited for. Returns the snapshot that shows
     it.
 
-    Raises TimedOutError; UnreachableError when nobody answers any more; PartlyDoneError when a
-    reassignment ended elsewhere (someone cancelled it).
+    Raises TimedOutError; UnreachableError when nobody answers any more; EndedElsewhereError.
     """
     topics = sorted({partition_id.topic for partition_id in target})
     ended, said, reports = 0.0, -1, ReportInterval()
@@ -199,7 +203,7 @@ def await_finished(
         busy = retry_until(lambda: list_reassignments(cluster, target), until())
         unfinished = len(busy)
         now = time.monotonic()
-        look([one.id for one in busy])
+        look([reassignment.id for reassignment in busy])
         if not unfinished:
             snapshot = retry_until(lambda: refresh_snapshot(cluster, topics), until())
             differing = plan_to(snapshot, target).moves
@@ -207,7 +211,7 @@ def await_finished(
                 return snapshot
             ended = ended or now
             if now - ended > METADATA_GRACE_S:
-                raise PartlyDoneError(
+                raise EndedElsewhereError(
                     f"The reassignment of {counted(len(differing), 'partition')} ended elsewhere:"
                     f" {differing[0].id} is on {list(differing[0].before)} instead of"
                     f" {list(differing[0].after)}.",
@@ -239,7 +243,7 @@ def await_one(
         return under_way
     for pause_s in poll_pauses():
         listed = retry_until(lambda: list_reassignments(cluster, under_way), until())
-        busy = frozenset(one.id for one in listed)
+        busy = frozenset(reassignment.id for reassignment in listed)
         look(busy)
         if busy != under_way:
             return busy
@@ -295,14 +299,14 @@ def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
     deadline = time.monotonic() + _SHOWN_TIMEOUT_S
     while True:
         found = _compared(cluster, target)
-        states = {one.state for one in found}
+        states = {verified.state for verified in found}
         if State.DIFFERENT not in states or time.monotonic() > deadline:
             return found
         time.sleep(_SHOWN_POLL_S)
 
 
 def _compared(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
-    busy = {one.id for one in list_reassignments(cluster, target)}
+    busy = {reassignment.id for reassignment in list_reassignments(cluster, target)}
     now = take_snapshot(cluster, sorted({partition_id.topic for partition_id in target})).assignment
     return tuple(
         Verified(
@@ -316,7 +320,7 @@ def _compared(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
     )
 
 
-def require_as_planned(verified: Sequence[Verified]) -> None:
+def require_as_planned(verified: Sequence[Verified], to_carry_out: NextStep) -> None:
     """Raise PartlyDoneError while a partition is being reassigned, or is not as was wanted."""
     states = [one.state for one in verified]
     left = len(states) - states.count(State.DONE)
@@ -327,7 +331,5 @@ def require_as_planned(verified: Sequence[Verified]) -> None:
         f"{counted(left, 'partition', 'are', of=len(states))} not as the file says: {busy} in"
         " progress,"
         f" {different} different.",
-        "Wait, and look again: " + Command("reassign --list")
-        if busy
-        else "Carry it out: " + Command("reassign --plan FILE"),
+        "Wait, and look again: " + Command("reassign --list") if busy else to_carry_out,
     )

@@ -29,7 +29,7 @@ def plan_rollback(
     busy: Iterable[PartitionId] = (),
     *,
     force: bool = False,
-) -> "Remaining":
+) -> Plan:
     """How the entry's partitions come back to where they were before.
 
     Only those that are as kipctl left them; `force` insists on the others too. Those that are being
@@ -38,7 +38,6 @@ def plan_rollback(
     """
     by_id, alive, being_moved = now.by_id, frozenset(now.broker_ids), frozenset(busy)
     steps: list[Move | SkippedPartition] = []
-    in_place: dict[PartitionId, int] = {}
     for partition_id, before in entry.before.items():
         partition = by_id.get(partition_id)
         if partition is None:
@@ -55,13 +54,13 @@ def plan_rollback(
         elif before[0] in partition.replicas and before[0] not in partition.isr:
             why = f"broker {before[0]} is not in sync"
             steps.append(SkippedPartition(partition_id, why, is_for_later=True))
-        elif partition.replicas != before:
+        elif partition.replicas != before or (
+            partition.leader != before[0] and entry.state is not EntryState.PREPARED
+        ):
             steps.append(move_of(partition, before))
-        elif partition.leader != before[0] and entry.state is not EntryState.PREPARED:
-            in_place[partition_id] = before[0]
         else:
             steps.append(SkippedPartition(partition_id, ALREADY_BACK))
-    return Remaining(sorted_plan(steps), in_place=in_place)
+    return sorted_plan(steps)
 
 
 def not_alive(partition: Partition, target: tuple[int, ...], alive: frozenset[int]) -> str:
@@ -108,15 +107,14 @@ TARGET_NOT_KNOWN = "where kipctl was to bring it is not known"
 class Remaining:
     """What an entry leaves to do, to its end or back to before.
 
-    `plan` has the moves to submit, and what is left alone and why; `under_way` those that were
-    submitted and are not there yet; `in_place` the leaders to elect where the replicas are there.
-    `later` has the phases that follow, by what is left then. `to_set` is the part of the entry's
-    throttle that is not set now, `set_by_others` what others have set it to since.
+    `plan` has the moves to submit, or to elect the leaders of, and what is left alone and why;
+    `under_way` those that were submitted and are not there yet. `later` has the phases that follow,
+    by what is left then. `to_set` is the part of the entry's throttle that is not set now,
+    `set_by_others` what others have set it to since.
     """
 
     plan: Plan
     under_way: Plan = field(default_factory=lambda: Plan(()))
-    in_place: Mapping[PartitionId, int] = field(default_factory=dict)
     to_set: Throttle = field(default_factory=lambda: Throttle(()))
     set_by_others: Mapping[Setting, str | None] = field(default_factory=dict)
     later: tuple[Plan, ...] = ()
@@ -129,7 +127,7 @@ class Remaining:
     @property
     def count(self) -> int:
         """How many partitions there is something to do for."""
-        return len(self.plan.moves) + len(self.under_way.moves) + len(self.in_place)
+        return len(self.plan.moves) + len(self.under_way.moves)
 
     @property
     def to_set_for_copies(self) -> Throttle:
@@ -158,13 +156,13 @@ def remaining_work(
     """
     if not entry.is_unfinished:
         return Remaining(Plan(()))
-    to_set, others = _throttle(entry, settings or {})
+    to_set, others = throttle_left(entry, settings or {})
     if not entry.is_open:
         return Remaining(Plan(()), to_set=to_set, set_by_others=others)
     left = _left_of(present_phase(entry), now, busy := tuple(busy), topic_ids or {})
     left = replace(left, to_set=to_set, set_by_others=others)
     # What is under way of a phase has arrived when the next one begins.
-    busy = [one for one in busy if one.id not in left.under_way.target]
+    busy = [reassignment for reassignment in busy if reassignment.id not in left.under_way.target]
     now, later = left_by(now, Plan(left.moves)), list[Plan]()
     for number in range(entry.phase + 1, len(entry.phases)):
         if not (left.plan, *later)[-1].is_whole:
@@ -181,11 +179,13 @@ def _left_of(
     topic_ids: Mapping[str, str],
 ) -> Remaining:
     """The same of one phase, or of a change that has none."""
-    open_ones, alive = {one.id: one for one in busy}, frozenset(now.broker_ids)
+    open_ones, alive = (
+        {reassignment.id: reassignment for reassignment in busy},
+        frozenset(now.broker_ids),
+    )
     elects = entry.how is not None and entry.how.elects
     steps: list[Move | SkippedPartition] = []
     under_way: list[Move] = []
-    in_place: dict[PartitionId, int] = {}
     for partition_id, before in sorted(entry.before.items()):
         after, partition = entry.after.get(partition_id), now.by_id.get(partition_id)
         one = open_ones.get(partition_id)
@@ -200,7 +200,7 @@ def _left_of(
             steps.append(SkippedPartition(partition_id, BUSY, is_for_later=True))
         elif partition.replicas == after:
             if elects and partition.leader != after[0]:
-                in_place[partition_id] = after[0]
+                steps.append(move_of(partition, after))
             else:
                 steps.append(SkippedPartition(partition_id, DONE))
         elif partition.replicas != before and not was_cancelled(entry, partition):
@@ -209,18 +209,19 @@ def _left_of(
             steps.append(SkippedPartition(partition_id, why, is_for_later=True))
         else:
             steps.append(move_of(partition, after))
-    return Remaining(sorted_plan(steps), Plan(tuple(under_way)), in_place)
+    return Remaining(sorted_plan(steps), Plan(tuple(under_way)))
 
 
-def _throttle(
+def throttle_left(
     entry: Entry, settings: Mapping[Setting, str | None]
 ) -> tuple[Throttle, dict[Setting, str | None]]:
-    """What of the entry's throttle is not set now, and what others have set since."""
+    """What of the entry's throttle is not set now, and what others have set since; what is not
+    known of `settings` is taken for set. A pure function."""
     to_set, others = [], {}
-    for one in entry.throttle.changes if entry.throttle else ():
-        value = settings.get(one.setting, one.during)
-        if value == one.before:
-            to_set.append(one)
-        elif value != one.during:
-            others[one.setting] = value
+    for change in entry.throttle.changes if entry.throttle else ():
+        value = settings.get(change.setting, change.during)
+        if value == change.before:
+            to_set.append(change)
+        elif value != change.during:
+            others[change.setting] = value
     return Throttle(tuple(to_set)), others

@@ -71,7 +71,9 @@ def survey(
     """
     busy, why = list_or_reason(cluster, may_not_list=may_not_list)
     snapshot = take_snapshot(cluster, named=named)
-    plan = planner(snapshot).skipping(dict.fromkeys((one.id for one in busy), BUSY))
+    plan = planner(snapshot).skipping(
+        dict.fromkeys((reassignment.id for reassignment in busy), BUSY)
+    )
     return Survey(busy, snapshot, plan, why)
 
 
@@ -116,7 +118,9 @@ def require_same(confirmed: Plan, again: Plan, apart_from: Collection[str] = ())
 def _changes(
     plan: Plan, apart_from: Collection[str]
 ) -> dict[PartitionId, tuple[tuple[int, ...], tuple[int, ...]]]:
-    return {m.id: (m.before, m.after) for m in plan.moves if m.id.topic not in apart_from}
+    # Anybody may have held an election meanwhile.
+    moves = (m for m in plan.moves if not m.is_election and m.id.topic not in apart_from)
+    return {m.id: (m.before, m.after) for m in moves}
 
 
 def changed_since(plan: Plan, now: Snapshot, *, elects: bool) -> dict[PartitionId, str]:
@@ -132,7 +136,11 @@ def changed_since(plan: Plan, now: Snapshot, *, elects: bool) -> dict[PartitionI
                 f"its replicas have changed from {list(move.before)} to {list(partition.replicas)}"
                 " meanwhile"
             )
-        elif elects and not move.adding and move.preferred_leader not in partition.isr:
+        elif (
+            elects
+            and not (move.adding or move.is_election)
+            and move.preferred_leader not in partition.isr
+        ):
             reasons[move.id] = f"broker {move.preferred_leader} is not in sync any more"
     return reasons
 
@@ -145,12 +153,12 @@ def unplanned(plan: Plan, busy: Iterable[Reassignment]) -> dict[PartitionId, Rea
     """
     moves = {move.id: move for move in plan.moves}
     return {
-        one.id: one
-        for one in busy
-        if one.id in moves
+        reassignment.id: reassignment
+        for reassignment in busy
+        if reassignment.id in moves
         and not (
-            set(one.adding) <= set(moves[one.id].adding)
-            and set(one.removing) <= set(moves[one.id].removing)
+            set(reassignment.adding) <= set(moves[reassignment.id].adding)
+            and set(reassignment.removing) <= set(moves[reassignment.id].removing)
         )
     }
 
@@ -226,8 +234,10 @@ def replication_factor_warning(plan: Plan) -> str:
     changing = [m for m in plan.moves if m.changes_replication_factor]
     if not changing:
         return ""
-    fewer = sum(len(m.after) < len(m.before) for m in changing)
+    fewer = [m for m in changing if len(m.after) < len(m.before)]
+    one = (fewer or changing)[0]
+    lost = f"{counted(len(fewer), '', 'get')} fewer replicas, " if fewer else ""
     return (
-        f" The REPLICATION FACTOR of {len(changing)} CHANGES ({fewer} get fewer replicas, such as"
-        f" {changing[0].id}: {len(changing[0].before)} to {len(changing[0].after)})."
+        f" The REPLICATION FACTOR of {len(changing)} CHANGES ({lost}such as {one.id}:"
+        f" {len(one.before)} to {len(one.after)})."
     )

@@ -47,7 +47,8 @@ def throttle_for(
     """
     if how.throttle is None or not any(move.adding for move in moves):
         return None
-    return prepare_throttle(cluster, moves, how.throttle, kept)
+    wanted = wanted_settings(moves, how.throttle, cluster.nodes)
+    return prepare_throttle(cluster, wanted, kept, own={move.id for move in moves})
 
 
 def kept_throttles(journal: Journal, without: str = "") -> list[Throttle]:
@@ -73,9 +74,9 @@ def throttled(
 ) -> Iterator[None]:
     """While inside, the throttle of the entry is set; afterwards all is as it was before it.
 
-    What could not be put back is in `not_restored` then, and stays in the entry. `to_set` is the
-    part of it that is not set yet; by default all. Raises
-    PartlyDoneError when it could be neither set nor put back.
+    What could not be put back is in `not_restored` then, and stays in the entry. Of a change that
+    is gone on with `to_set` is the part that is not set: the rest stays where that fails, as data
+    may be copied under it. Raises PartlyDoneError when it could be neither set nor put back.
     """
     throttle = entry.throttle
     if throttle is None:
@@ -84,8 +85,11 @@ def throttled(
     try:
         set_throttle(cluster, throttle if to_set is None else to_set)
     except BaseException:
-        if not restore_throttle(cluster, throttle, kept_beside(entry), message):
-            forget(entry)
+        if to_set is None:
+            if entry.state is EntryState.PREPARED:  # nothing was moved
+                entry.mark_or_note(EntryState.REFUSED)
+            if not restore_throttle(cluster, throttle, kept_beside(entry), message):
+                forget(entry)
         raise
     ended = False
     try:
@@ -100,28 +104,6 @@ def throttled(
             )
 
 
-@contextmanager
-def throttled_at_first(
-    cluster: Cluster,
-    entry: Entry,
-    moves: Sequence[Move],
-    message: Message,
-    not_restored: list[NotRestored],
-    copies: Callable[[], bool] | None = None,
-) -> Iterator[None]:
-    """The same of a change that is only written down: its entry is REFUSED where the throttle
-    could not be set, as nothing was moved."""
-    has_begun = False
-    try:
-        with throttled(cluster, entry, moves, message, not_restored, copies=copies):
-            has_begun = True
-            yield
-    except BaseException:
-        if not has_begun:
-            entry.mark_or_note(EntryState.REFUSED)
-        raise
-
-
 def restore_throttle_of(
     cluster: Cluster, entry: Entry, message: Message
 ) -> tuple[NotRestored, ...]:
@@ -130,7 +112,7 @@ def restore_throttle_of(
     if throttle is None:
         return ()
     left = restore_throttle(cluster, throttle, kept_beside(entry), message)
-    if any(not one.is_set_by_other for one in left):
+    if not all(setting.is_set_by_other for setting in left):
         message("The throttle is not all put back. Try again: " + CLEAR)
     else:
         forget(entry)
@@ -159,9 +141,9 @@ def settings_now(
     return read_settings(
         cluster,
         (
-            one.setting
-            for one in throttle.changes
-            if one.setting.kind != BROKER or one.setting.name in brokers
+            change.setting
+            for change in throttle.changes
+            if change.setting.kind != BROKER or change.setting.name in brokers
         ),
     )
 
@@ -176,7 +158,9 @@ def throttles_set_by_others(
     Empty where nothing is copied or shown.
     """
     wanted = wanted_settings(moves, 1, cluster.nodes)
-    known = {(one.setting, one.during) for e in own if e.throttle for one in e.throttle.changes}
+    known = {
+        (change.setting, change.during) for e in own if e.throttle for change in e.throttle.changes
+    }
     of_all = [Setting(BROKER, ALL_BROKERS, config) for config in RATES] if wanted else []
     try:
         found = read_settings(cluster, [*wanted, *of_all])
@@ -213,9 +197,12 @@ def entries_with_throttles(journal: Journal) -> list[Entry]:
     return [entry for entry in journal.unfinished() if entry.throttle is not None]
 
 
-def known_throttles(journal: Journal) -> KnownThrottles:
-    """Who of this journal has set which throttle: a kipctl at work, or one that was cut off."""
-    changing, throttling = journal.locked_by(), journal.throttled_by()
+def known_throttles(journal: Journal, *, is_locked: bool = False) -> KnownThrottles:
+    """Who of this journal has set which throttle: a kipctl at work, or one that was cut off.
+
+    Who holds all locks of it himself, as `is_locked` says, has nobody else at work.
+    """
+    changing, throttling = ("", "") if is_locked else (journal.locked_by(), journal.throttled_by())
     running: dict[tuple[Setting, str], str] = {}
     left: dict[tuple[Setting, str], str] = {}
     for entry in entries_with_throttles(journal):
@@ -225,9 +212,13 @@ def known_throttles(journal: Journal) -> KnownThrottles:
         if at_work:  # only the newest of a kind: the others were cut off
             who, into = f"the running kipctl ({at_work})", running
             throttling, changing = ("", changing) if is_throttle else (throttling, "")
-        for one in entry.throttle.changes if entry.throttle else ():
-            if one.during is not None:
-                into.setdefault((one.setting, one.during), who)
+        for change in entry.throttle.changes if entry.throttle else ():
+            for value in (
+                change.during,
+                change.replaces,
+            ):  # a rate that is changed may still be shown
+                if value is not None:
+                    into.setdefault((change.setting, value), who)
     return KnownThrottles(running, left)
 
 
@@ -244,17 +235,19 @@ def _is_set(cluster: Cluster, throttle: Throttle) -> bool:
         return True
     alive = set(map(str, cluster.nodes))
     return any(
-        one.is_own(now[one.setting])
-        if one.setting in now
-        else one.setting.kind == BROKER and one.setting.name not in alive
-        for one in throttle.changes
+        change.is_own(now[change.setting])
+        if change.setting in now
+        else change.setting.kind == BROKER and change.setting.name not in alive
+        for change in throttle.changes
     )
 
 
 def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
     """The sentence about throttles that earlier changes have left, and what ends them."""
-    settings = [one.setting for e in found if e.throttle for one in e.throttle.changes]
-    names = sorted({int(one.name) for one in settings if one.kind == BROKER} - set(alive))
+    settings = [change.setting for e in found if e.throttle for change in e.throttle.changes]
+    names = sorted(
+        {int(setting.name) for setting in settings if setting.kind == BROKER} - set(alive)
+    )
     away = ", ".join(map(str, names))
     gone = f" Broker {away} is away: if for good, with --force." if names else ""
     return f"Throttles of earlier changes are still set.{gone} Put them back: " + CLEAR
@@ -269,11 +262,11 @@ def clear_throttles(
 ) -> list[NotRestored]:
     """Put their throttles back, the newest first; what cannot be stays in them unless `drop`."""
     not_restored: list[NotRestored] = []
-    for one in found:
-        if one.throttle is not None:
-            these = restore_throttle(cluster, one.throttle, kept_beside(one), message)
+    for entry in found:
+        if entry.throttle is not None:
+            these = restore_throttle(cluster, entry.throttle, kept_beside(entry), message)
             if drop or all(left.is_set_by_other for left in these):
-                forget(one)
+                forget(entry)
             not_restored += these
     return not_restored
 
@@ -286,10 +279,10 @@ def applies_to(entry: Entry, busy: Collection[Reassignment]) -> bool:
     """
     if entry.throttle is None:
         return False
-    names = {(one.setting.kind, one.setting.name) for one in entry.throttle.changes}
+    names = {(change.setting.kind, change.setting.name) for change in entry.throttle.changes}
     topics, brokers = topics_and_brokers(busy)
     return (
-        any(one.id in entry.before for one in busy)
+        any(reassignment.id in entry.before for reassignment in busy)
         or any((TOPIC, topic) in names for topic in topics)
         or any((BROKER, str(broker)) in names for broker in brokers)
     )

@@ -96,11 +96,13 @@ class Journal:
         guard: RecordedGuard | None = None,
         phases: Sequence[Assignment] = (),
         disks: Sequence[DiskMove] = (),
+        is_locked: bool = False,
     ) -> Entry:
         """Write a new entry to disk, and return when it is there for good.
 
         Its state is PREPARED. Without `after` it is saved for whatever is done next: SUBMITTED.
-        `throttle` is about to be set. Raises UsageError when it cannot be written.
+        `throttle` is about to be set. Where all of it `is_locked`, an open one was cut off, also if
+        it is not known how it is carried out. Raises UsageError when it cannot be written.
         """
         with explain_write_errors(self.folder):
             self._make_folder()
@@ -127,7 +129,7 @@ class Journal:
             )
             mark = self.folder / f"{entry_id}{UNFINISHED_SUFFIX}"
             try:
-                if how is not None or throttle is not None:
+                if how is not None or throttle is not None or is_locked:
                     mark.touch(0o600)  # synced with the folder
                 write_whole(entry.path, entry.as_document())
                 log_dirs = by_broker(disks, lambda move: move.before)

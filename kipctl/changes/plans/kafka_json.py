@@ -152,7 +152,7 @@ def _read(path: Path) -> tuple[object, list[object]]:
     except ValueError as error:
         raise UsageError(f"{path} is not a JSON text that can be read: {error}.") from None
     if isinstance(document, dict) and isinstance(topics := document.get("topics"), list):
-        names = [str(one.get("topic")) for one in topics if isinstance(one, dict)]
+        names = [str(topic.get("topic")) for topic in topics if isinstance(topic, dict)]
         raise UsageError(
             f"{path} names topics, for kafka-reassign-partitions --generate, and no replicas.",
             "kipctl plans itself, as in: " + Command("reassign --rotate --dry-run", topic=names),

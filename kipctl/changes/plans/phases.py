@@ -64,7 +64,9 @@ def left_by(snapshot: Snapshot, plan: Plan) -> Snapshot:
     moves = {move.id: move for move in plan.moves}
     return replace(
         snapshot,
-        partitions=tuple(_arrived(one, moves.get(one.id)) for one in snapshot.partitions),
+        partitions=tuple(
+            _arrived(partition, moves.get(partition.id)) for partition in snapshot.partitions
+        ),
     )
 
 
@@ -78,7 +80,7 @@ def _arrived(one: Partition, move: Move | None) -> Partition:
 
 def room_left_by(phase: Phase) -> LogSizes:
     """The room on the disks when all of the phase has arrived, and what has left is deleted."""
-    grown = {one.broker: one.bytes_after - one.bytes for one in phase.summary.brokers}
+    grown = {change.broker: change.bytes_after - change.bytes for change in phase.summary.brokers}
     disks = {
         broker: replace(disk, usable=max(0, disk.usable - grown.get(broker, 0)))
         for broker, disk in phase.logs.disks.items()
@@ -92,5 +94,10 @@ def composed(plans: Sequence[Plan]) -> Plan:
     for plan in plans:
         for move in plan.moves:
             moves[move.id] = replace(moves.get(move.id, move), after=move.after)
-    skipped = {one.id: one for plan in plans for one in plan.skipped if one.id not in moves}
+    skipped = {
+        skipped_partition.id: skipped_partition
+        for plan in plans
+        for skipped_partition in plan.skipped
+        if skipped_partition.id not in moves
+    }
     return sorted_plan((*moves.values(), *skipped.values()))

@@ -35,6 +35,11 @@ class Move:
         return not self.adding and not self.removing
 
     @property
+    def is_election(self) -> bool:
+        """True when the replicas are in their order, and the first of them is to lead."""
+        return self.before == self.after
+
+    @property
     def preferred_leader(self) -> int:
         return self.after[0]
 
@@ -74,11 +79,16 @@ class Plan:
     @property
     def is_whole(self) -> bool:
         """Whether nothing of it is left for later."""
-        return not any(one.is_for_later for one in self.skipped)
+        return not any(skipped.is_for_later for skipped in self.skipped)
 
     @property
     def preferred_leaders(self) -> dict[PartitionId, int]:
         return {move.id: move.preferred_leader for move in self.moves}
+
+    @property
+    def elections(self) -> tuple[Move, ...]:
+        """The moves that are elections alone."""
+        return tuple(move for move in self.moves if move.is_election)
 
     @property
     def copies_data(self) -> bool:
@@ -103,6 +113,9 @@ class Plan:
     def batches(self, size: int) -> Iterator["Plan"]:
         """The moves in order, so many at a time."""
         return (Plan(tuple(moves)) for moves in chunks(self.moves, size))
+
+
+NO_MOVES = Plan(())
 
 
 def sorted_plan(steps: Iterable[Move | SkippedPartition]) -> Plan:

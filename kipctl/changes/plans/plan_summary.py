@@ -5,49 +5,13 @@ Pure rules, of a snapshot of the whole cluster, a plan, and what brokers report 
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes
 from kipctl.changes.plans.plan import Plan
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
-from kipctl.counts import counted
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerChange:
-    """One broker before the plan and after it, its preferred leaders elected.
-
-    `bytes_in` are copied to it, `bytes_out` from it, as the leader. What leaves it makes room when
-    all is copied: it is not taken off `bytes_in`. `usable` bytes are those of its disks, None where
-    it does not report; `fills` says that they are too few.
-    """
-
-    broker: int
-    rack: str | None
-    alive: bool
-    leaders: int
-    leaders_after: int
-    replicas: int
-    replicas_after: int
-    bytes: int
-    bytes_after: int
-    bytes_in: int
-    bytes_out: int
-    usable: int | None
-
-    @property
-    def fills(self) -> bool:
-        return self.usable is not None and self.bytes_in > self.usable
-
-
-@dataclass(frozen=True, slots=True)
-class CopyLink:
-    """What is copied from one broker, which leads, to another."""
-
-    source: int
-    target: int
-    replicas: int
-    bytes: int
+from kipctl.counts import counted, format_bytes
+from kipctl.documents.plans import BrokerChange, CopyLink, PlanShown, TopicSpread
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +25,6 @@ class SkipReason:
     def __str__(self) -> str:
         partitions = counted(self.partitions, "partition")
         return f"Left alone: {partitions}, such as {self.example}: {self.reason}."
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSpread:
-    """Of so many topics, in how many no broker leads two partitions more than another that has
-    replicas of it: before and after."""
-
-    topics: int
-    even: int
-    even_after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +95,7 @@ def summarize(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> Pla
     for link in links:
         bytes_in[link.target] += link.bytes
         bytes_out[link.source] += link.bytes
+    usable = {b: disk.usable for b, disk in logs.disks.items() if disk.usable is not None}
     known = {*racks, *leaders, *leaders_after, *replicas, *replicas_after} - {NO_LEADER}
     return PlanSummary(
         partitions=len(plan.moves),
@@ -159,7 +114,8 @@ def summarize(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> Pla
                 held_after[b],
                 bytes_in[b],
                 bytes_out[b],
-                logs.disks[b].usable if b in logs.disks else None,
+                usable.get(b),
+                bytes_in[b] > usable[b] if b in usable else None,
             )
             for b in sorted(known)
         ),
@@ -180,13 +136,15 @@ def topic_spread(snapshot: Snapshot, plan: Plan) -> TopicSpread:
     moves = {move.id: move for move in plan.moves}
     before: dict[str, Counter[int]] = {topic: Counter() for topic in topics}
     after: dict[str, Counter[int]] = {topic: Counter() for topic in topics}
-    for one in snapshot.partitions:
-        if one.id.topic in topics:
-            move = moves.get(one.id)
-            replicas = one.replicas if move is None else move.after
-            before[one.id.topic].update(dict.fromkeys(one.replicas, 0) | {one.leader: 1})
-            leader = one.leader if move is None else move.preferred_leader
-            after[one.id.topic].update(dict.fromkeys(replicas, 0) | {leader: 1})
+    for partition in snapshot.partitions:
+        if partition.id.topic in topics:
+            move = moves.get(partition.id)
+            replicas = partition.replicas if move is None else move.after
+            before[partition.id.topic].update(
+                dict.fromkeys(partition.replicas, 0) | {partition.leader: 1}
+            )
+            leader = partition.leader if move is None else move.preferred_leader
+            after[partition.id.topic].update(dict.fromkeys(replicas, 0) | {leader: 1})
 
     def is_even(leads: Counter[int]) -> bool:
         counts = [count for broker, count in leads.items() if broker != NO_LEADER]
@@ -213,25 +171,29 @@ def _links(plan: Plan, logs: LogSizes) -> tuple[CopyLink, ...]:
     return tuple(CopyLink(*pair, copies[pair], copied[pair]) for pair in sorted(copies))
 
 
-def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> dict[str, object]:
+def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> PlanShown:
     """The view as `--output json` prints it; `copied` only of a plan that copies, its `seconds`
     only with a throttle."""
-    shown: dict[str, object] = {
+    shown: PlanShown = {
         "counts": {
             "partitions": seen.partitions,
             "topics": seen.topics,
             "copied": seen.copied,
-            "skipped": sum(one.partitions for one in seen.skip_reasons),
+            "skipped": sum(reason.partitions for reason in seen.skip_reasons),
         },
-        "brokers": [
-            {**asdict(broker), "fills": broker.fills if broker.usable is not None else None}
-            for broker in seen.brokers
-        ],
-        "topic_spread": asdict(seen.topic_spread),
+        "brokers": list(seen.brokers),
+        "topic_spread": seen.topic_spread,
         "replication_factor_changes": [
             {"from": old, "to": new, "partitions": n} for (old, new), n in seen.factors.items()
         ],
-        "left_alone": [{**asdict(one), "example": str(one.example)} for one in seen.skip_reasons],
+        "left_alone": [
+            {
+                "reason": reason.reason,
+                "partitions": reason.partitions,
+                "example": str(reason.example),
+            }
+            for reason in seen.skip_reasons
+        ],
     }
     if seen.links:
         shown["copied"] = {
@@ -239,8 +201,8 @@ def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> di
             "bytes": seen.copied_bytes,
             "unknown_sizes": seen.unknown_sizes,
             "silent_brokers": {str(broker): why for broker, why in seen.silent.items()},
-            "links": [asdict(link) for link in seen.links],
-            "throttle_bytes_per_s": throttle_bytes_per_s,
+            "links": list(seen.links),
+            "throttle_bytes_per_second": throttle_bytes_per_s,
             "seconds": seen.seconds_at(throttle_bytes_per_s) if throttle_bytes_per_s else None,
         }
     return shown
@@ -249,6 +211,6 @@ def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> di
 def too_little_room(broker: int, bytes_in: int, usable: int) -> str:
     """The sentence about a broker whose disks would fill."""
     return (
-        f"Broker {broker} has too little room: {bytes_in / 1e9:,.2f} GB come,"
-        f" {usable / 1e9:,.2f} GB are free."
+        f"Broker {broker} has too little room: {format_bytes(bytes_in)} come,"
+        f" {format_bytes(usable)} are free."
     )

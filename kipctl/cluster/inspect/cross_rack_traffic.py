@@ -3,14 +3,16 @@
 Each rack's readers are taken to read every partition once: as much as is written to it.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from kipctl.cluster.inspect.replica_selection import Choice, PartitionFacts, Reason
+from kipctl.cluster.inspect.replica_selection_facts import Observation, observe
 from kipctl.cluster.log_dirs import reported_sizes, sizes_request
-from kipctl.cluster.snapshot import NO_LEADER, PartitionId
-from kipctl.errors import KipctlError, UsageError
+from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot, take_snapshot
+from kipctl.errors import KipctlError, PartlyDoneError, ThresholdError, UsageError
 from kipctl.next_step import Command
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
@@ -48,13 +50,23 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
+class Crossing:
+    """What crosses racks: bytes per second, None without rates, and the share of what is read."""
+
+    bytes_per_s: float | None
+    percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RackSummary:
     """How readers in one rack fare.
 
     `held_bytes` and `bytes_per_s` are of the partitions that have a leader, all of them and those
-    that another rack serves (`cross_...`); per second only where rates were measured. A sum is
-    None when a summand is not known. `cross_percent` is of the bytes per second, or, without
-    rates, of those held. `unreported` are the partitions whose bytes it lacks.
+    that another rack serves (`cross_...`), as brokers name it to readers that set `client.rack`.
+    Readers that name no rack read `from_leaders`. `from_closest` is where replicas are, whatever
+    brokers name: it takes a `replica.selector.class` on them. Per second only where rates were
+    measured. A sum is None when a summand is not known. Percent are of the bytes per second, or,
+    without rates, of those held. `unreported` are the partitions whose bytes it lacks.
     """
 
     rack: str
@@ -66,17 +78,20 @@ class RackSummary:
     bytes_per_s: float | None
     cross_bytes_per_s: float | None
     cross_percent: float | None
+    from_leaders: Crossing
+    from_closest: Crossing
     unreported: tuple[PartitionId, ...] = ()
 
     @property
     def local_percent(self) -> float:
         return 100 * self.local / max(1, self.partitions)
 
-    def cost_per_month(self, price_per_gb: float) -> float | None:
-        """What the bytes across racks cost in 30 days, in the price's currency."""
-        if self.cross_bytes_per_s is None:
-            return None
-        return self.cross_bytes_per_s * MONTH_S / GB * price_per_gb
+
+def cost_per_month(bytes_per_s: float | None, price_per_gb: float | None) -> float | None:
+    """What bytes across racks cost in 30 days, in the price's currency."""
+    if bytes_per_s is None or price_per_gb is None:
+        return None
+    return bytes_per_s * MONTH_S / GB * price_per_gb
 
 
 def samples(
@@ -84,27 +99,31 @@ def samples(
 ) -> Samples:
     """The leaders' logs now, as DescribeLogDirs shows them; `silent` brokers are not asked."""
     by_leader: dict[int, list[PartitionFacts]] = {}
-    for one in facts:
-        by_leader.setdefault(one.leader, []).append(one)
+    for partition in facts:
+        by_leader.setdefault(partition.leader, []).append(partition)
     known: dict[PartitionId, Sample] = {}
     missing: dict[PartitionId, str] = {}
     for leader, led in by_leader.items():
         if leader == NO_LEADER:
-            missing |= {one.id: "no leader" for one in led}
+            missing |= {partition.id: "no leader" for partition in led}
             continue
         if leader in silent:
-            missing |= {one.id: silent[leader].what for one in led}
+            missing |= {partition.id: silent[leader].what for partition in led}
             continue
-        sizes, why = _sizes(cluster, leader, [one.id for one in led])
+        sizes, why = _sizes(cluster, leader, [partition.id for partition in led])
         time_us = now_us()
-        for one in led:
-            log = one.replica(leader)
-            if one.id not in sizes:
-                missing[one.id] = why
+        for partition in led:
+            log = partition.replica(leader)
+            if partition.id not in sizes:
+                missing[partition.id] = why
             elif log is None or log.log_start is None or log.log_end is None:
-                missing[one.id] = f"broker {leader} did not report where the log starts and ends"
+                missing[partition.id] = (
+                    f"broker {leader} did not report where the log starts and ends"
+                )
             else:
-                known[one.id] = Sample(time_us, sizes[one.id], log.log_start, log.log_end)
+                known[partition.id] = Sample(
+                    time_us, sizes[partition.id], log.log_start, log.log_end
+                )
     return Samples(known, missing)
 
 
@@ -150,6 +169,7 @@ def rates(
 
 def summarize(
     choices: Iterable[Choice],
+    facts: Iterable[PartitionFacts],
     held: Mapping[PartitionId, int],
     rates: Mapping[PartitionId, float] | None = None,
 ) -> tuple[RackSummary, ...]:
@@ -161,30 +181,34 @@ def summarize(
     by_rack: dict[str, list[Choice]] = {}
     for choice in choices:
         by_rack.setdefault(choice.rack, []).append(choice)
+    racks_of = {partition.id: {r.rack for r in partition.replicas} for partition in facts}
+    measured = held if rates is None else rates
+
+    def crossing(ids: Sequence[PartitionId], read: Sequence[PartitionId]) -> Crossing:
+        rate = None if rates is None else _sum(ids, rates)
+        return Crossing(rate, _percent(_sum(ids, measured), _sum(read, measured)))
+
     found = []
     for rack, chosen in by_rack.items():
         led = [c for c in chosen if c.reason is not Reason.NO_LEADER]
         unsaid = {c.id for c in led if c.reads_from is None}
         read = [c.id for c in led]
         cross = [c.id for c in led if c.reads_from_rack != rack]
-        whole, part = _sum(read, held), None if unsaid else _sum(cross, held)
-        whole_rate = None if rates is None else _sum(read, rates)
-        part_rate = None if rates is None or unsaid else _sum(cross, rates)
-        measured = held if rates is None else rates
+        named = Crossing(None, None) if unsaid else crossing(cross, read)
         found.append(
             RackSummary(
                 rack=rack,
                 partitions=len(chosen),
                 local=sum(c.local for c in chosen),
                 closest=sum(c.closest for c in chosen),
-                held_bytes=whole,
-                cross_held_bytes=part,
-                bytes_per_s=whole_rate,
-                cross_bytes_per_s=part_rate,
-                cross_percent=(
-                    _percent(part, whole) if rates is None else _percent(part_rate, whole_rate)
-                ),
-                unreported=tuple(one for one in read if one in unsaid or one not in measured),
+                held_bytes=_sum(read, held),
+                cross_held_bytes=None if unsaid else _sum(cross, held),
+                bytes_per_s=None if rates is None else _sum(read, rates),
+                cross_bytes_per_s=named.bytes_per_s,
+                cross_percent=named.percent,
+                from_leaders=crossing([c.id for c in led if c.leader_rack != rack], read),
+                from_closest=crossing([id for id in read if rack not in racks_of[id]], read),
+                unreported=tuple(id for id in read if id in unsaid or id not in measured),
             )
         )
     return tuple(found)
@@ -192,9 +216,9 @@ def summarize(
 
 def _sum(ids: Sequence[PartitionId], amounts: Mapping[PartitionId, N]) -> N | None:
     """The sum of these amounts; None when one of them is not known."""
-    if any(one not in amounts for one in ids):
+    if any(id not in amounts for id in ids):
         return None
-    return sum(amounts[one] for one in ids)
+    return sum(amounts[id] for id in ids)
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:
@@ -205,8 +229,49 @@ def unreported(
     summaries: Iterable[RackSummary], missing: Mapping[PartitionId, str]
 ) -> dict[PartitionId, str]:
     """Why each partition that some rack's sums need is not known: its bytes, or who serves it."""
-    needed = dict.fromkeys(one for summary in summaries for one in summary.unreported)
-    return {one: missing.get(one, "its leader did not say who serves it") for one in needed}
+    needed = dict.fromkeys(id for summary in summaries for id in summary.unreported)
+    return {id: missing.get(id, "its leader did not say who serves it") for id in needed}
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What was `found`, how each rack's readers fare then, and why some bytes are not known.
+
+    `amounts` are the bytes that partitions hold, or the bytes per second where they were measured.
+    """
+
+    found: Observation
+    summaries: tuple[RackSummary, ...]
+    not_known: Mapping[PartitionId, str]
+    amounts: Mapping[PartitionId, float]
+
+
+def by_size(cluster: Cluster, found: Observation) -> Traffic:
+    """By how much the partitions hold. Raises what `samples` does."""
+    before = samples(cluster, found.facts, found.silent)
+    summaries = summarize(found.choices, found.facts, before.held)
+    return Traffic(found, summaries, unreported(summaries, before.missing), before.held)
+
+
+def by_rate(
+    cluster: Cluster,
+    wanted: Snapshot,
+    racks: Sequence[str],
+    found: Observation,
+    over_s: float,
+) -> Traffic:
+    """By how much is written to them, and by a second look, after so many seconds.
+
+    Raises what `observe` does.
+    """
+    before = samples(cluster, found.facts, found.silent)
+    time.sleep(over_s)
+    now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
+    found = observe(cluster, now, racks)
+    after = samples(cluster, found.facts, found.silent)
+    per_second, missing = rates(before, after)
+    summaries = summarize(found.choices, found.facts, after.held, per_second)
+    return Traffic(found, summaries, unreported(summaries, missing), per_second)
 
 
 def parse_percent(text: str) -> float:
@@ -232,3 +297,29 @@ def below(summaries: Iterable[RackSummary], percent: float) -> tuple[RackSummary
             "Name others with --topic. List them: " + Command("inspect leaders"),
         )
     return tuple(summary for summary in summaries if summary.local_percent < percent)
+
+
+def too_few_local(
+    failed: Sequence[RackSummary], percent: float, choices: Sequence[Choice]
+) -> ThresholdError:
+    """The error about racks that serve fewer than so many percent to their readers."""
+    reported = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
+    astray = next(
+        choice for choice in choices if choice.rack == failed[0].rack and not choice.local
+    )
+    see = Command("inspect replica-selection", explain=str(astray.id), client_rack=astray.rack)
+    return ThresholdError(
+        f"Fewer than {percent:g} % of the partitions are read within the rack: {reported}.",
+        "See why: " + see,
+    )
+
+
+def require_rates(not_known: Mapping[PartitionId, str]) -> None:
+    """Raise PartlyDoneError for partitions of which it is not known how much is written to them."""
+    if not_known:
+        first, why = next(iter(not_known.items()))
+        raise PartlyDoneError(
+            f"How much is written to {len(not_known)} of the partitions is not known:"
+            f" {first}: {why.removesuffix('.')}.",
+            "Sums that need them are left out; the others are shown.",
+        )

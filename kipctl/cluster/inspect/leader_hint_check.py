@@ -137,8 +137,10 @@ def passes_proxy(checked: Iterable[BrokerHints]) -> bool:
     follows a hint goes past it.
     """
     checked = list(checked)
-    shown = {host_port(one.broker.host, one.broker.port) for one in checked}
-    hints = [given for one in checked for given in one.hints]
+    shown = {
+        host_port(broker_hints.broker.host, broker_hints.broker.port) for broker_hints in checked
+    }
+    hints = [given for broker_hints in checked for given in broker_hints.hints]
     return bool(hints) and all(
         verdict is Verdict.OTHER_ENDPOINT and hint.address not in shown for verdict, hint in hints
     )
@@ -149,7 +151,7 @@ def flaws(checked: Iterable[BrokerHints]) -> list[str]:
 
     Without a broker that could be asked that is the flaw.
     """
-    known = {one.broker.id: one.verdicts for one in checked}
+    known = {hints.broker.id: hints.verdicts for hints in checked}
     if not any(known.values()):
         return ["no broker could be asked"]
     return [
@@ -166,7 +168,7 @@ def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[BrokerHints, ...]
     of all together.
     """
     deadline = time.monotonic() + _BEHIND_S
-    return tuple(_check_settled(cluster, one, snapshot, deadline) for one in snapshot.brokers)
+    return tuple(_check_settled(cluster, broker, snapshot, deadline) for broker in snapshot.brokers)
 
 
 def _check_settled(
@@ -211,7 +213,7 @@ def _check_produce(
         if asked is None:
             return BrokerHints(broker, Verdict.NOT_ASKED, *ranges)
         version = min(ranges[0][1], LAST_VERSION_WITH_NAMES)
-        answer = connection.request(_unwritable(asked), version=version)
+        answer = connection.request(unwritable(asked), version=version)
         if version == DRAFT_VERSION:
             partition = only(only(answer.responses).partition_responses)
             hint = drafted_in_produce(version, partition.unknown_tags, answer.unknown_tags)
@@ -224,7 +226,7 @@ def _check_produce(
         return BrokerHints(broker, Verdict.UNREACHABLE, detail=error.what)
 
 
-def _unwritable(partition_id: PartitionId) -> ProduceRequest:
+def unwritable(partition_id: PartitionId) -> ProduceRequest:
     """A Produce that no broker can append: its CRC is wrong."""
     batch = bytearray(one_record_batch(b""))
     batch[CRC_AT] ^= 0xFF

@@ -34,7 +34,13 @@ from kipctl.cluster.snapshot import (
     take_snapshot,
 )
 from kipctl.counts import counted
-from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.errors import (
+    KipctlError,
+    PartlyDoneError,
+    RefusedError,
+    UsageError,
+    did_you_mean,
+)
 from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.describe_configs import ResourceType, configs_request
@@ -121,9 +127,9 @@ def select_partitions(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
 
 def _numbered(there: set[PartitionId], topic: str, number: int) -> set[PartitionId]:
     """The partitions of one number, of those of each topic that the name or glob means."""
-    found = {one for one in there if one.partition == number}
+    found = {id for id in there if id.partition == number}
     if not found:
-        highest = max(one.partition for one in there)
+        highest = max(id.partition for id in there)
         raise UsageError(
             f"No topic that matches {topic!r} has a partition {number}; they have 0 to {highest}."
             if is_glob(topic)
@@ -189,6 +195,29 @@ def observe(
     return found
 
 
+def unknown_racks(asked: Iterable[str], known: Sequence[str]) -> Iterator[str]:
+    """A sentence about each rack that the cluster does not have. A pure function."""
+    for rack in asked:
+        if rack not in known:
+            yield (
+                f"The cluster has no rack {rack!r}; it has {', '.join(known)}."
+                f"{did_you_mean(rack, known)}"
+                " Readers that name it read from the leaders."
+            )
+
+
+def require_all_reported(found: Observation) -> None:
+    """Raise PartlyDoneError for partitions of which nobody says who serves them."""
+    missing = {choice.id: choice for choice in found.choices if choice.reads_from is None}
+    if missing:
+        first = next(iter(missing.values()))
+        raise PartlyDoneError(
+            f"{counted(len(missing), 'partition', of=len(found.facts))} could not be asked for:"
+            f" {first.id}, {first.why}",
+            "Look: " + Command("inspect leaders"),
+        )
+
+
 def _is_inconsistent(choice: Choice) -> bool:
     """Whether the leader's view is another than that of Metadata and of the followers."""
     return choice.detail in _MOVED or choice.as_expected is False
@@ -203,7 +232,7 @@ def _observe(
 ) -> Observation:
     asked = _BrokerAnswers(cluster, wanted, silent)
     facts = tuple(asked.facts(partition, racks) for partition in wanted.partitions)
-    by_id = {one.id: one for one in facts}
+    by_id = {fact.id: fact for fact in facts}
     known = frozenset(rack for rack in racks.values() if rack)
     choices = []
     for rack in client_racks:
@@ -291,7 +320,7 @@ class _BrokerAnswers:
 
     def fetch(self, facts: Iterable[PartitionFacts], rack: str) -> dict[PartitionId, Answer]:
         """Ask each leader where a consumer in this rack is to read."""
-        by_id = {one.id: one for one in facts}
+        by_id = {fact.id: fact for fact in facts}
         found = {i: Answer(None, "no offset to ask for is known") for i in by_id}
         for leader, ids in self.by_leader.items():
             known = {i: offset for i in ids if (offset := by_id[i].offset) is not None}

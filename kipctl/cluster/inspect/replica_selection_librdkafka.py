@@ -56,11 +56,11 @@ def read(
     offset is not known is left out. After `timeout_s` seconds it is over all the same.
     """
     facts = tuple(facts)
-    begin = {one.id: _begin(one, one.offset) for one in facts if one.offset is not None}
+    begin = {fact.id: _begin(fact, fact.offset) for fact in facts if fact.offset is not None}
     ends = {
-        one.id: one.offset
-        for one in facts
-        if one.offset is not None and one.offset != begin[one.id]
+        fact.id: fact.offset
+        for fact in facts
+        if fact.offset is not None and fact.offset != begin[fact.id]
     }
     statistics: dict[str, Any] = {}
     consumer = Consumer(
@@ -85,7 +85,7 @@ def read(
         found: tuple[ClientRead, ...] = ()
         while time.monotonic() < deadline:
             consumer.poll(_POLL_S)
-            found = fetched_from(statistics, (one.id for one in facts), rack)
+            found = fetched_from(statistics, (fact.id for fact in facts), rack)
             if has_received(statistics, found, ends):
                 break
         return found
@@ -98,12 +98,12 @@ def fetched_from(
 ) -> tuple[ClientRead, ...]:
     """What librdkafka's statistics (STATISTICS.md) say of these partitions."""
     found = []
-    for one in ids:
-        partition = _partition(statistics, one)
+    for id in ids:
+        partition = _partition(statistics, id)
         records, broker = partition.get("rxmsgs", 0), partition.get("broker", -1)
         has_records = records > 0 and broker >= 0
         size = partition.get("rxbytes", 0)
-        found.append(ClientRead(one, rack, broker if has_records else None, records, size))
+        found.append(ClientRead(id, rack, broker if has_records else None, records, size))
     return tuple(found)
 
 
@@ -114,7 +114,7 @@ def has_received(
 
     After markers alone records may still come, until the next offset to be fetched is the end.
     """
-    read = {one.id: one for one in found if one.broker is not None}
+    read = {client_read.id: client_read for client_read in found if client_read.broker is not None}
     return all(
         id in read
         and (read[id].bytes > 0 or _partition(statistics, id).get("next_offset", -1) >= end)

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
+from kipctl.load.clients.command import parse_command
+from kipctl.next_step import Command
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 
@@ -84,7 +86,7 @@ class Arm:
             case LibrdkafkaClient():
                 return False  # it waits out its backoff first
             case CommandClient():
-                return False  # nobody says
+                return True  # it gets them: what it makes of them is what is asked
 
     @property
     def kip_arm(self) -> str:
@@ -115,7 +117,11 @@ ARMS = (
 )
 """Those that are measured unless others are asked for."""
 
+_UNHINTED = "-unhinted"
 _JAVA = re.compile(r"java-(\d+\.\d+\.\d+)(-capped|-unhinted)?")
+_COMMAND = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
+_COMMA = re.compile(r""",(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
+"""Outside of quotes."""
 _LIBRDKAFKA = re.compile(r"librdkafka(?:-(\d+\.\d+\.\d+))?(?:-(\d+)ms)?")
 
 
@@ -142,12 +148,37 @@ def parse_arm(name: str) -> Arm:
     )
 
 
-def parse_arms(text: str) -> tuple[Arm, ...]:
-    """Arms by their names, separated by commas, each once. Raises UsageError."""
-    names = [name.strip() for name in text.split(",")]
+def parse_arms(text: str, *, takes_commands: bool = False) -> tuple[Arm, ...]:
+    """Arms by their names, separated by commas, each once. Raises UsageError.
+
+    Where it `takes_commands`, `NAME=COMMAND` is any program (`kipctl.load.clients.command`), and
+    makes two arms: as it is, and with hints taken out, which it is compared with. A comma in a
+    command is quoted.
+    """
+    arms: list[Arm] = []
+    for part in map(str.strip, _COMMA.split(text)):
+        command = _COMMAND.fullmatch(part)
+        if command is None:
+            arms.append(parse_arm(part))
+        elif takes_commands:
+            client = CommandClient(parse_command(command[2], f"--arms {command[1]}"))
+            arms += [
+                Arm(f"{command[1]}{_UNHINTED}", client, drop_hints=True),
+                Arm(command[1], client),
+            ]
+        else:
+            raise UsageError(
+                f"{part!r}: a command is no arm here.",
+                "It is one of `"
+                + Command("experiment redirect")
+                + "`, and of a file: `"
+                + Command("experiment run FILE")
+                + "`.",
+            )
+    names = [arm.name for arm in arms]
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"The arm {min(twice)} is named twice.")
-    return tuple(parse_arm(name) for name in names)
+    return tuple(arms)
 
 
 def java_versions(arms: Iterable[Arm]) -> tuple[str, ...]:
@@ -160,7 +191,7 @@ def java_versions(arms: Iterable[Arm]) -> tuple[str, ...]:
 def librdkafka_versions(arms: Iterable[Arm]) -> tuple[str, ...]:
     """The releases of librdkafka that are needed beside the installed one."""
     clients = (arm.client for arm in arms)
-    found = (one.version for one in clients if isinstance(one, LibrdkafkaClient))
+    found = (client.version for client in clients if isinstance(client, LibrdkafkaClient))
     return tuple(dict.fromkeys(filter(None, found)))
 
 
@@ -197,7 +228,8 @@ def _reference(arm: Arm, arms: Sequence[Arm]) -> Arm | None:
         case LibrdkafkaClient():
             return next((o for o in alike if o.client == LibrdkafkaClient()), None)
         case CommandClient():
-            return None
+            unhinted = f"{arm.name}{_UNHINTED}"  # two arms may be of the same command
+            return next((other for other in alike if other.name == unhinted), None)
 
 
 def _age(arm: Arm) -> tuple[tuple[int, ...], bool]:

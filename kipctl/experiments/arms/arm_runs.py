@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from kipctl.documents.experiments import ArmDocument
 from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.differ import middle_ms
 from kipctl.experiments.arms.figures import pooled
@@ -40,27 +40,29 @@ class ArmRuns:
         rates = [run.figures.acknowledged / (run.figures.seconds or 1) for run in self.runs]
         return sum(rates) / len(rates)
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> ArmDocument:
         """For JSON. Which records failed is what the clients say: the tap cannot tell a batch that
         was given up from one whose records were sent again in others, as librdkafka does.
         """
         found = pooled([run.figures for run in self.runs])
         document = found.as_document()
-        document["records"] = {
-            "acknowledged": found.acknowledged,
-            "failed": _sum([run.claims["failed"] for run in self.runs]),
-            "refused_and_not_sent_again_alike": sum(found.failed.values()),
-        }
         return {
             "arm": self.arm.name,
             "kip_arm": self.arm.kip_arm or None,
             "takes_hints": self.arm.takes_hints,
             **document,
+            "records": {
+                "acknowledged": found.acknowledged,
+                "failed": _sum([run.claims["failed"] for run in self.runs]),
+                "refused_and_not_sent_again_alike": sum(found.failed.values()),
+            },
             "records_per_second": round(self.records_per_second, 1),
             "move_wait_ms": self.move_wait_ms,
             "move_wait_ms_by_run": self.move_waits_ms,
-            "p999_ms_by_run": [run.figures.latency.quantile(0.999) / 1000 for run in self.runs],
-            "client_says": [dict(run.claims) for run in self.runs],
+            "latency_ms_by_run": {
+                "p999": [run.figures.latency.quantile(0.999) / 1000 for run in self.runs]
+            },
+            "client_says": [run.claims for run in self.runs],
             "rotations": sum(not action["error"] for run in self.runs for action in run.actions),
         }
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from kipctl.documents.experiments import ComparedArms
 from kipctl.verdict import Scale, Verdict, compare, middle
 from kipctl.verdict import adjusted as holm
 
@@ -37,13 +37,20 @@ class Differing:
             return None
         return 100 * (1 - self.with_it / self.without)
 
-    def as_document(self) -> dict[str, Any]:
-        """For JSON; `ratio_interval` bounds the second over the first."""
+    def as_document(
+        self, without: str | int, with_it: str | int, measure: str, title: str
+    ) -> ComparedArms:
+        """For JSON, of arms and a measure with these names; `ratio_interval` bounds the second over
+        the first."""
         return {
+            "without": without,
+            "with": with_it,
+            "measure": measure,
+            "title": title,
             "without_ms": self.without,
             "with_ms": self.with_it,
-            "without_by_run_ms": list(self.without_by_run),
-            "with_by_run_ms": list(self.with_it_by_run),
+            "without_ms_by_run": list(self.without_by_run),
+            "with_ms_by_run": list(self.with_it_by_run),
             "cut_percent": self.cut_percent,
             **self.verdict.as_document(),
         }

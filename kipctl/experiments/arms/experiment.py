@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from kipctl.documents.experiments import ComparedArms
 from kipctl.experiments.arms.arm import in_turn
 from kipctl.experiments.arms.differ import adjusted, differing
 from kipctl.load.record import recording
@@ -15,8 +16,20 @@ from kipctl.trace.store import Run
 
 AnyArm = TypeVar("AnyArm")
 AnyRun = TypeVar("AnyRun")
-Measures = Mapping[str, Callable[[AnyRun], float | None]]
-"""What arms are compared by, in milliseconds; None of a run that has no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(Generic[AnyRun]):
+    """What arms are compared by: how it is called, and the milliseconds of a run; None of one that
+    has no value."""
+
+    title: str
+    of: Callable[[AnyRun], float | None]
+
+
+Measures = Mapping[str, Measure[AnyRun]]
+"""By their names in JSON."""
+MOVE_WAIT = "wait for a moved leader, p50"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,24 +78,19 @@ def comparisons(
     pairs: Iterable[tuple[AnyArm, AnyArm]],
     measures: Measures[AnyRun],
     runs: Mapping[AnyArm, Sequence[AnyRun]],
-    name: Callable[[AnyArm], object] = str,
-) -> list[dict[str, Any]]:
+    name: Callable[[AnyArm], str | int] = str,
+) -> list[ComparedArms]:
     """Each pair of arms (without, with) by each measure, all asked at once, for JSON."""
     asked = [(without, with_it, measure) for without, with_it in pairs for measure in measures]
     answers = adjusted(
         [
             differing(
-                *([measures[measure](run) for run in runs[arm]] for arm in (without, with_it))
+                *([measures[measure].of(run) for run in runs[arm]] for arm in (without, with_it))
             )
             for without, with_it, measure in asked
         ]
     )
     return [
-        {
-            "without": name(without),
-            "with": name(with_it),
-            "measure": measure,
-            **answer.as_document(),
-        }
+        answer.as_document(name(without), name(with_it), measure, measures[measure].title)
         for (without, with_it, measure), answer in zip(asked, answers, strict=True)
     ]

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
+from kipctl.documents.common import Latency
+from kipctl.documents.runs import MetadataRpcs, Redirects
 from kipctl.measure.client_totals import met_in
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.moves import moves, wait_ms
@@ -16,6 +18,24 @@ from kipctl.trace.columns import BATCH, REDIRECT, RPC
 from kipctl.trace.rows import IntRows
 from kipctl.trace.run_rows import dataset, rows
 from kipctl.trace.store import Run
+
+
+class RecordsSettled(TypedDict):
+    """Records by what became of them."""
+
+    acknowledged: int
+    failed: int
+    errors: dict[str, int]
+
+
+class FiguresDocument(TypedDict):
+    """`redirects` and `metadata_rpcs` are those of `perf produce`."""
+
+    latency_ms: Latency
+    records: RecordsSettled
+    redirects: Redirects
+    metadata_rpcs: MetadataRpcs
+    produce_rpcs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +100,8 @@ class Figures:
         first_us = int(self.batch_rows[:, BATCH["intended_us"]].min())
         return (int(self.batch_rows[:, BATCH["acked_us"]].max()) - first_us) / 1e6
 
-    def as_document(self) -> dict[str, Any]:
-        """For JSON; `redirects` and `metadata_rpcs` are those of `perf produce`."""
+    def as_document(self) -> FiguresDocument:
+        """For JSON."""
         removable, whole = removable_us(self.redirect_rows)
         met = met_in(self.redirect_rows, self.rpc_rows)
         return {

@@ -6,10 +6,11 @@ A restart has two halves: leaders move away (from its call to the preferred elec
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from kipctl.documents.common import Waits
+from kipctl.documents.experiments import FiguresOfHalves
 from kipctl.experiments.arms.restarts import Restart
 from kipctl.measure.distribution import Distribution, distribution, distribution_of
 from kipctl.trace.columns import BATCH, REDIRECT
@@ -112,7 +113,7 @@ def records(batches: IntRows, interval_ns: int, skip_records: int = 0) -> Record
 
 def figures_in(
     spans: Sequence[Half], produced: Records, delivered: Records, redirects: IntRows
-) -> dict[str, Any]:
+) -> FiguresOfHalves:
     """Figures of the records of these halves, and of the batches that first failed in them.
 
     `redirects` are rows of failed attempts of Produce requests, those of one batch together. All
@@ -127,7 +128,7 @@ def figures_in(
     for half in spans:
         mine |= (first_us >= half.begin_us) & (first_us < half.end_us)
 
-    def spent(*phases: str) -> dict[str, float]:
+    def spent(*phases: str) -> Waits:
         total = np.zeros(len(first_us), dtype=np.int64)
         for phase in phases:
             np.add.at(total, batch, redirects[:, REDIRECT[f"{phase}_us"]])
@@ -135,8 +136,8 @@ def figures_in(
 
     return {
         "seconds": sum(half.end_us - half.begin_us for half in spans) / 1e6,
-        "produce_ms": spread_ms(produced.within(spans)),
-        "end_to_end_ms": spread_ms(delivered.within(spans)),
+        "acknowledged_ms": spread_ms(produced.within(spans)),
+        "latency_ms": spread_ms(delivered.within(spans)),
         "batches_sent_again": int(mine.sum()),
         "detection_ms": spent("detect"),
         "client_wait_ms": spent("backoff", "metadata"),
@@ -144,7 +145,7 @@ def figures_in(
     }
 
 
-def spread_ms(of: Distribution) -> dict[str, float]:
+def spread_ms(of: Distribution) -> Waits:
     """p50, p99 and max in milliseconds; 0 for none."""
     shown = of.as_ms()
-    return {name: shown[name] for name in ("p50", "p99", "max")}
+    return {"p50": shown["p50"], "p99": shown["p99"], "max": shown["max"]}

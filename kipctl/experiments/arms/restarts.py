@@ -5,14 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from kipctl.changes.elections.batches import BATCH, MAX_PER_REQUEST, elect_preferred
+from kipctl.changes.execution.batch_execution import Execution
 from kipctl.changes.execution.election_until_balanced import elect_until_balanced
+from kipctl.changes.execution.pacing import Pace
+from kipctl.changes.plans.plan import Plan, move_of
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.counts import counted
+from kipctl.documents.experiments import RestartSeen
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
 from kipctl.next_step import Command, NextStep
@@ -51,19 +54,23 @@ class Restart:
     """Every broker's Metadata showed the preferred leaders."""
     error: str = ""
 
-    def as_document(self, start_us: int) -> dict[str, Any]:
+    def as_document(self, start_us: int) -> RestartSeen:
         """For JSON: milliseconds since the run's start, None for what did not happen."""
-        steps = ("called", "away", "ended", "started", "in_sync", "elected", "back")
+
+        def ms(at_us: int) -> float | None:
+            return (at_us - start_us) / 1000 if at_us else None
+
         return {
             "broker": self.broker,
             "controlled": self.controlled,
             "leaders": self.leaders,
-            **{
-                f"{step}_ms": (at - start_us) / 1000
-                if (at := getattr(self, f"{step}_us"))
-                else None
-                for step in steps
-            },
+            "called_ms": ms(self.called_us),
+            "away_ms": ms(self.away_us),
+            "ended_ms": ms(self.ended_us),
+            "started_ms": ms(self.started_us),
+            "in_sync_ms": ms(self.in_sync_us),
+            "elected_ms": ms(self.elected_us),
+            "back_ms": ms(self.back_us),
             "error": self.error or None,
         }
 
@@ -118,24 +125,19 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
     What an experiment restarts leads other topics too. After an error nothing is done: a broker
     may be down. Where they cannot be put back, that is said after the result (`CleanupFailures`).
     """
-    before = {
-        partition.id
+    before = tuple(
+        move_of(partition, partition.replicas)
         for partition in take_snapshot(cluster).partitions
         if partition.is_led_by_preferred
-    }
+    )
     yield
     if not before:
         return
     try:
-        elect_until_balanced(
-            cluster,
-            before,
-            batch=BATCH,
-            between_s=0.0,
-            timeout_s=_PUT_BACK_TIMEOUT_S,
-            progress=lambda _: None,
-            as_they_come=True,  # what is measured is over
+        change = Execution(
+            cluster, Plan(before), None, timeout_s=_PUT_BACK_TIMEOUT_S, pace=Pace(BATCH)
         )
+        elect_until_balanced(change, as_they_come=True)  # what is measured is over
     except KipctlError as failed:
         CleanupFailures.note(
             PartlyDoneError(

@@ -153,7 +153,9 @@ def standing(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) 
         place.access.librdkafka()
     java = java_clients(java_versions(arms), message)
     cache = cache_folder().parent / "clients"
-    librdkafka = {one: fetched(one, cache, message) for one in librdkafka_versions(arms)}
+    librdkafka = {
+        version: fetched(version, cache, message) for version in librdkafka_versions(arms)
+    }
     if place.access is not None:
         with Cluster(place.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
             yield Stand(cluster, place.access, kafka_version(cluster), None, java, librdkafka)

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from kipctl.documents.common import Action
+from kipctl.documents.experiments import ClientSays, TapConditions
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
@@ -27,6 +28,8 @@ from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
 _LOOK_US = 20_000
+_LEAST_ROTATIONS = 2
+"""Of a run that ends once enough moved leaders were met: until the first one it warms up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Conditions:
             lends=Lend.THIS_USER,
         )
 
-    def as_document(self) -> dict[str, float]:
+    def as_document(self) -> TapConditions:
         """For JSON, in milliseconds."""
         return {
             "metadata_delay_ms": self.metadata_delay_us / 1000,
@@ -74,6 +77,8 @@ class Load:
     record_size: int
     warmup_records: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
+    until_met: int = 0
+    """It ends before all records are sent once the client has met so many moved leaders; 0: not."""
 
     def of(self, arm: Arm) -> ProducerLoad:
         """The load with the arm's own properties.
@@ -100,7 +105,7 @@ class ArmRun:
 
     arm: Arm
     figures: Figures
-    claims: Mapping[str, Any]
+    claims: ClientSays
     actions: list[Action]
     busy: float | None = None
     """The share of this machine's CPU time that was used meanwhile."""
@@ -111,11 +116,11 @@ class ArmRun:
         rate = self.figures.acknowledged / self.figures.seconds if self.figures.seconds else 0.0
         return {
             **found,
-            "records": {"sent": self.figures.acknowledged + found["records"]["failed"]}
+            "records": {"sent": sum(found["records"][of] for of in ("acknowledged", "failed"))}
             | found["records"],
             "records_per_second": round(rate, 1),
             "actions": self.actions,
-            "client_says": dict(self.claims),
+            "client_says": self.claims,
         }
 
 
@@ -162,8 +167,8 @@ def run_arm(
             "throughput": load.throughput,
             "record_size": load.record_size,
             "producer": without_secrets(dict(load.of(arm).properties)),
-            "tap": conditions.as_document()
-            | {
+            "tap": {
+                **conditions.as_document(),
                 "caps": ", ".join(f"{api_name(key)}={highest}" for key, highest in arm.caps),
                 "drop_hints": arm.drop_hints,
             },
@@ -194,14 +199,20 @@ def _discovery(arm: Arm) -> str:
 
 def _executed(
     arm: Arm, stand: Stand, load: Load, plan: RunPlan, tap: RunningTap, seed: int
-) -> tuple[Executed[Produced], dict[str, Any]]:
+) -> tuple[Executed[Produced], ClientSays]:
     """The arm's run, and what its client says of it."""
     access = stand.access.behind(tap.bootstrap_server)
     of_arm = arm.client
     own = OwnClient(of_arm.discovery, seed) if isinstance(of_arm, ProbeClient) else None
     with (own or stand.client(arm)).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
-        actions = PlannedActions(stand.cluster, load.topic, plan)
+
+        def has_met_all() -> bool:
+            if not load.until_met or len(actions.performed) < _LEAST_ROTATIONS:
+                return False
+            return sum(seen.moves for seen in tap.show().clients) >= load.until_met
+
+        actions = PlannedActions(stand.cluster, load.topic, plan, enough=has_met_all)
         executed = execute_load(client, schedule, actions)
     return executed, _reported_by_client(executed.outcome)
 
@@ -217,13 +228,14 @@ def began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
     return now_us()
 
 
-def _reported_by_client(produced: Produced) -> dict[str, Any]:
+def _reported_by_client(produced: Produced) -> ClientSays:
+    latency = cast(Mapping[str, float], produced.latency_ms)
     names = {"avg": "mean", "p99.9": "p999"}  # as kipctl's own results have them
     return {
         "software": f"{produced.software} {produced.version}".strip(),
         "records": produced.records,
         "failed": produced.failed,
-        "latency_ms": {names.get(name, name): ms for name, ms in produced.latency_ms.items()},
+        "latency_ms": {names.get(name, name): ms for name, ms in latency.items()},
         "cpu_seconds": None if produced.cpu_s is None else round(produced.cpu_s, 3),
         "error": produced.error or None,
     }

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kipctl.changes.execution.pacing import Pace
-from kipctl.changes.execution.plan_execution import rotate_leaders
+from kipctl.changes.execution.plan_execution import reassign
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import take_snapshot
+from kipctl.documents.experiments import BatchDocument
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.experiment import Experiment, recorded_in
 from kipctl.experiments.arms.halves import records
@@ -40,7 +40,7 @@ def run_batches(
     stand: Stand,
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
-) -> dict[str, Any]:
+) -> BatchDocument:
     """Carry it out; returns what `--output json` prints. Raises KipctlError.
 
     `record` says where the run of a name is recorded, if it is to be.
@@ -66,7 +66,7 @@ def run_batches(
         "throughput": plan.throughput,
         "record_size": plan.record_size,
         "runs": plan.runs,
-        "settle_s": plan.settle_s,
+        "settle_seconds": plan.settle_s,
         **document(plan.partitions, found),
     }
 
@@ -97,9 +97,10 @@ class _Rotations:
         over = load.is_done_by(schedule.start_us + settle_us)
         while not over and len(self.performed) < self._plan.rotations:
             called_us = now_us()
-            done = rotate_leaders(
+            done = reassign(
                 self._cluster,
                 rotate(take_snapshot(self._cluster, [OWN_TOPIC])),
+                elects=True,
                 on_event=self.events.append,
                 timeout_s=None,
                 pace=Pace(self._size),
@@ -133,8 +134,8 @@ def _produce_once(
     batches = rows(dataset(run, "batches"), "batches")
     return BatchRun(
         tuple(
-            Rotation(one.called_us - start_us, one.answered_us - start_us)
-            for one in executed.performed
+            Rotation(performed.called_us - start_us, performed.answered_us - start_us)
+            for performed in executed.performed
         ),
         records(batches, executed.outcome.interval_ns),
         rows(dataset(run, "redirects"), "redirects"),

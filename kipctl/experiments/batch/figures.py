@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from kipctl.documents.experiments import BatchArm, BatchFigures, ComparedArms
 from kipctl.experiments.arms.differ import middle_ms
-from kipctl.experiments.arms.experiment import Measures, comparisons
+from kipctl.experiments.arms.experiment import MOVE_WAIT, Measure, Measures, comparisons
 from kipctl.experiments.arms.halves import Records
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
@@ -47,7 +47,7 @@ class BatchRun:
     @property
     def rotation_ms(self) -> float:
         """The mean of its rotations."""
-        took = [one.ended_us - one.began_us for one in self.rotations]
+        took = [rotation.ended_us - rotation.began_us for rotation in self.rotations]
         return sum(took) / len(took) / 1000
 
     @property
@@ -55,7 +55,10 @@ class BatchRun:
         """Of the records that were due while leaders moved and just after, from then to their
         acknowledgement."""
         after_us = self.after_us
-        rows = [self.records.due(one.began_us, one.ended_us + after_us) for one in self.rotations]
+        rows = [
+            self.records.due(rotation.began_us, rotation.ended_us + after_us)
+            for rotation in self.rotations
+        ]
         return distribution([(of_one[:, 0], of_one[:, 1]) for of_one in rows])
 
     def latency_ms(self, q: float) -> float | None:
@@ -82,29 +85,36 @@ class BatchRun:
 
 
 MEASURES: Measures[BatchRun] = {
-    "rotation": lambda run: run.rotation_ms,
-    "latency_p99": lambda run: run.latency_ms(0.99),
-    "move_wait": lambda run: wait_ms(run.moves),
+    "rotation": Measure("rotation", lambda run: run.rotation_ms),
+    "latency_p99": Measure("latency p99", lambda run: run.latency_ms(0.99)),
+    "move_wait": Measure(MOVE_WAIT, lambda run: wait_ms(run.moves)),
 }
 """What sizes are compared by, in milliseconds: the time of a rotation, p99 of the records that were
 due meanwhile and just after, and the median wait for a moved leader."""
 
 
-def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> dict[str, Any]:
+def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> BatchArm:
     """All runs of one batch size. What leads is the geometric mean of its runs (None where one has
     no value), beside the value of each of them."""
     met = [run.moves for run in runs]
     together = distribution([(run.latency.values, run.latency.counts) for run in runs])
+    p50, p99 = ([run.latency_ms(q) for run in runs] for q in (0.5, 0.99))
+    rotation_ms = [run.rotation_ms for run in runs]
+    move_wait_ms = [wait_ms(of_run) for of_run in met]
+    waited_ms = [run.waited_ms for run in runs]
     return {
         "batch": size,
         "batches": -(-leaders // size),
         "leaders": leaders,
         "rotations": sum(len(run.rotations) for run in runs),
-        **_by_run("rotation_ms", [run.rotation_ms for run in runs]),
-        **_by_run("latency_p50_ms", [run.latency_ms(0.5) for run in runs]),
-        **_by_run("latency_p99_ms", [run.latency_ms(0.99) for run in runs]),
-        **_by_run("move_wait_ms", [wait_ms(of_run) for of_run in met]),
-        **_by_run("waited_ms", [run.waited_ms for run in runs]),
+        "rotation_ms": middle_ms(rotation_ms) or 0.0,
+        "rotation_ms_by_run": rotation_ms,
+        "latency_ms_of_runs": {"p50": middle_ms(p50), "p99": middle_ms(p99)},
+        "latency_ms_by_run": {"p50": p50, "p99": p99},
+        "move_wait_ms": middle_ms(move_wait_ms),
+        "move_wait_ms_by_run": move_wait_ms,
+        "waited_ms": middle_ms(waited_ms),
+        "waited_ms_by_run": [*waited_ms],
         "late_ms": LATE_MS,
         "late_records": sum(run.late for run in runs) / len(runs),
         "late_records_by_run": [run.late for run in runs],
@@ -115,25 +125,21 @@ def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> dict[str,
     }
 
 
-def _by_run(name: str, values: Sequence[float | None]) -> dict[str, Any]:
-    return {name: middle_ms(values), f"{name}_by_run": list(values)}
-
-
-def differences(found: Mapping[int, Sequence[BatchRun]]) -> list[dict[str, Any]]:
+def differences(found: Mapping[int, Sequence[BatchRun]]) -> list[ComparedArms]:
     """Each size beside the largest one by each of MEASURES, all asked at once."""
     largest = max(found)
     pairs = [(largest, size) for size in found if size != largest]
     return comparisons(pairs, MEASURES, found, int)
 
 
-def document(leaders: int, found: Mapping[int, Sequence[BatchRun]]) -> dict[str, Any]:
+def document(leaders: int, found: Mapping[int, Sequence[BatchRun]]) -> BatchFigures:
     """What was measured of each size, how they differ, and what spoils it, for JSON."""
     busy = [run.busy for runs in found.values() for run in runs if run.busy is not None]
     met = {str(size): [len(run.moves) for run in runs] for size, runs in found.items()}
     said = doubts(Observed(measured_p99_ms=math.inf, busy=max(busy, default=None)))
     return {
         "doubts": [*said, *few_moves_doubts(met, _MORE_MOVES)],
-        "busy": max(busy, default=None),
+        "busy_percent": 100 * max(busy) if busy else None,
         "arms": [arm_document(size, leaders, runs) for size, runs in found.items()],
         "differences": differences(found),
     }

@@ -6,12 +6,13 @@ from contextlib import nullcontext
 from dataclasses import astuple, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.topics import await_topic
+from kipctl.documents import experiments
+from kipctl.documents.common import Action as ActionDocument
 from kipctl.errors import InterruptedRunError, UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.end_to_end import (
@@ -22,7 +23,7 @@ from kipctl.experiments.arms.end_to_end import (
     measure_both,
     warm_up,
 )
-from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
+from kipctl.experiments.arms.experiment import Experiment, Measure, Measures, comparisons
 from kipctl.experiments.arms.figures import Figures, pooled
 from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.restarts import leaders_put_back
@@ -100,7 +101,7 @@ class ReadRun:
     seconds: float
     steady: IntRows
     """Rows of `reads` while nothing disturbed."""
-    outage: dict[str, Any] | None
+    outage: experiments.RackOutage | None
     delivered: Figures
     missing: int
 
@@ -108,8 +109,8 @@ class ReadRun:
 ClosestArm = tuple[Arm, str]
 """A client, and from where it reads: one of READS."""
 MEASURES: Measures[ReadRun] = {
-    "end_to_end_p50": lambda run: run.delivered.quantile_ms(0.5),
-    "end_to_end_p99": lambda run: run.delivered.quantile_ms(0.99),
+    "end_to_end_p50": Measure("p50", lambda run: run.delivered.quantile_ms(0.5)),
+    "end_to_end_p99": Measure("p99", lambda run: run.delivered.quantile_ms(0.99)),
 }
 """What the closest replica adds to the end-to-end latency, in milliseconds."""
 
@@ -119,7 +120,7 @@ def run_closest(
     stand: Stand,
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
-) -> dict[str, Any]:
+) -> experiments.ClosestDocument:
     """Carry it out; returns what `--output json` prints. Raises KipctlError.
 
     `record` says where the run of a name is recorded, if it is to be.
@@ -281,7 +282,7 @@ def _rack_goes(
     return RackOutage(called_us, started_us, now_us())
 
 
-def _action(rack: str, outage: RackOutage, start_us: int) -> dict[str, Any]:
+def _action(rack: str, outage: RackOutage, start_us: int) -> ActionDocument:
     return {
         "action": f"restart:{rack}",
         "called_ms": (outage.called_us - start_us) / 1000,
@@ -292,36 +293,38 @@ def _action(rack: str, outage: RackOutage, start_us: int) -> dict[str, Any]:
     }
 
 
-def run_document(run: ReadRun, racks: Racks, rack: str) -> dict[str, Any]:
+def run_document(run: ReadRun, racks: Racks, rack: str) -> experiments.ReadRunDocument:
     """A run by itself, for JSON."""
     return {
         **traffic(run.steady, racks, rack),
-        "end_to_end_ms": run.delivered.latency.as_ms(),
+        "latency_ms": run.delivered.latency.as_ms(),
         "missing": run.missing,
-        "gone": run.outage,
+        "outage": run.outage,
     }
 
 
 def client_document(
     name: str, runs: Mapping[str, Sequence[ReadRun]], racks: Racks, rack: str
-) -> dict[str, Any]:
+) -> experiments.ClosestClient:
     """One client reading in both ways, and what the closest replica saves and costs it."""
-    ways = {}
-    for reads, of in runs.items():
-        ways[reads] = {
+
+    def way(of: Sequence[ReadRun]) -> experiments.ReadWay:
+        return {
             **traffic(np.concatenate([run.steady for run in of]), racks, rack),
             "seconds": sum(run.seconds for run in of),
-            "end_to_end_ms": pooled([run.delivered for run in of]).latency.as_ms(),
+            "latency_ms": pooled([run.delivered for run in of]).latency.as_ms(),
             "missing": sum(run.missing for run in of),
             "runs": [run_document(run, racks, rack) for run in of],
         }
+
+    ways = {reads: way(of) for reads, of in runs.items()}
     leader, closest = (ways[reads]["cross_rack_bytes"] / ways[reads]["seconds"] for reads in READS)
     first = next(iter(runs.values()))[0]
     return {
         "client": name,
         "software": first.software,
         "measured_by": first.measured_by,
-        "reads": ways,
+        "reads": {"leader": ways[LEADER], "closest": ways[CLOSEST]},
         "cross_rack_saved_percent": 100 * (1 - closest / leader) if leader else None,
         "differences": comparisons([READS], MEASURES, runs),
     }

@@ -1,10 +1,11 @@
 """From which racks a consumer read, and how it fared when its own broker stopped: pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from kipctl.documents.common import Longest
+from kipctl.documents.experiments import RackOutage, RackTraffic
 from kipctl.measure.distribution import distribution_of
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.columns import READ
@@ -21,7 +22,7 @@ def within(reads: IntRows, begin_us: int, end_us: int) -> IntRows:
     return reads[(at >= begin_us) & (at < end_us)]
 
 
-def traffic(reads: IntRows, racks: Racks, rack: str) -> dict[str, Any]:
+def traffic(reads: IntRows, racks: Racks, rack: str) -> RackTraffic:
     """The bytes that answers brought, by the rack of the broker that gave them.
 
     `cross_rack_bytes` are those that came from another rack than the consumer's.
@@ -43,7 +44,7 @@ def traffic(reads: IntRows, racks: Racks, rack: str) -> dict[str, Any]:
 
 def rack_outage(
     reads: IntRows, racks: Racks, rack: str, called_us: int, started_us: int, until_us: int
-) -> dict[str, Any]:
+) -> RackOutage:
     """What became of reading when the brokers of the rack were ended, and ran again.
 
     Partitions count that had been read there in the second before. `pause_ms` is the longest time
@@ -87,10 +88,10 @@ def _longest_pause(at: IntRows, called_us: int, started_us: int) -> int:
     return int((ends - begins)[mine].max(initial=0))
 
 
-def _spread_ms(times_us: Sequence[int]) -> dict[str, float] | None:
+def _spread_ms(times_us: Sequence[int]) -> Longest | None:
     """p50 and max in milliseconds; None for none."""
     if not times_us:
         return None
     values = np.array(times_us, dtype=np.int64)
     shown = distribution_of(values).as_ms()
-    return {name: shown[name] for name in ("p50", "max")}
+    return {"p50": shown["p50"], "max": shown["max"]}

@@ -5,9 +5,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
+from kipctl.documents.experiments import Claims, ClaimsDocument
+from kipctl.documents.runs import MetadataClient
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm, parse_arm
 from kipctl.experiments.arms.arm import JavaClient as JavaArm
@@ -77,7 +79,7 @@ def run_claims(
     stand: Stand,
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
-) -> dict[str, Any]:
+) -> ClaimsDocument:
     """Carry it out; returns what `--output json` prints. Raises KipctlError.
 
     Each phase has a client of its own, which first gets to know all topics, and a tap of its own.
@@ -86,7 +88,7 @@ def run_claims(
         raise UsageError("No leader can move on a cluster of one broker.")
     loads = phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds)
     with topics_of(plan, stand.cluster, message) as ids, ExitStack() as machines:
-        makers = {one: _maker(one, plan, stand, ids, machines) for one in clients}
+        makers = {watched: _maker(watched, plan, stand, ids, machines) for watched in clients}
 
         def run_one(arm: _Arm, _: int, run: Run) -> _Measured:
             client, load = arm
@@ -132,10 +134,10 @@ def _maker(
         of_policy = partial(probe_client, replace(plan, config=config), client.policy, ids)
         return lambda server, _: of_policy(server)
     if client.arm is not None and isinstance(client.arm.client, JavaArm):
-        from kipctl.load.metadata.java import JavaSender, java_machine
+        from kipctl.load.metadata.java import JavaSender
 
         version = client.arm.client.version
-        gateway = machines.enter_context(java_machine(stand.java[version]))
+        gateway, _ = machines.enter_context(stand.java[version].gateway())
 
         def java(server: Access, load: PhaseLoad) -> Sender:
             settings = {
@@ -162,7 +164,7 @@ class _Measured(NamedTuple):
     moves: int
 
 
-def _client_document(name: str, of_phases: Mapping[PhaseLoad, _Measured]) -> dict[str, Any]:
+def _client_document(name: str, of_phases: Mapping[PhaseLoad, _Measured]) -> MetadataClient:
     """One client through all phases, in the shape of `perf metadata`."""
     startup = next(iter(of_phases.values()))
     return {
@@ -170,8 +172,11 @@ def _client_document(name: str, of_phases: Mapping[PhaseLoad, _Measured]) -> dic
         "policy": None,
         "version": startup.software,
         "phases": [
-            phase_document(load.phase, one.result, None)
-            | {"moves": one.moves, "least_asked": least_asked(one.result.rpcs, load)}
+            {
+                **phase_document(load.phase, one.result, None),
+                "moves": one.moves,
+                "least_asked": least_asked(one.result.rpcs, load),
+            }
             for load, one in of_phases.items()
         ],
         "growth": growth(startup.result),
@@ -246,7 +251,7 @@ def how_asked(most: int, asked: int | None, topics: int) -> str | None:
     return "with all that it knows" if asked >= topics * (topics + 1) / 4 else "with some others"
 
 
-def claims(client: Mapping[str, Any], topics: int) -> dict[str, Any]:
+def claims(client: MetadataClient, topics: int) -> Claims:
     """How a client stands to what KIP-526 asks for; None where no phase shows it.
 
     A producer that follows it asks for a new topic alone, and asks no more for topics that were

@@ -4,26 +4,19 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from kipctl.documents.experiments import OwnDocument
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm_runs import ArmRuns, doubts_of
 from kipctl.experiments.arms.end_to_end import Load as EndToEndLoad
 from kipctl.experiments.arms.end_to_end import warm_up
-from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
+from kipctl.experiments.arms.experiment import Experiment, comparisons
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
-from kipctl.experiments.own.file import OwnArm, OwnPlan
+from kipctl.experiments.own.file import MEASURES, OwnArm, OwnPlan
 from kipctl.load.own_topic import own_topic
 from kipctl.trace.store import Run
 
-MEASURES: Measures[ArmRun] = {
-    "move_wait": lambda run: run.figures.move_wait_ms,
-    "p50": lambda run: run.figures.quantile_ms(0.5),
-    "p99": lambda run: run.figures.quantile_ms(0.99),
-    "p999": lambda run: run.figures.quantile_ms(0.999),
-}
-"""By their names in a file (`file.MEASURES`)."""
 _MORE_MOVES = "more load.seconds, load.partitions or load.throughput let clients meet more."
 
 
@@ -32,14 +25,14 @@ def run_own(
     place: Place,
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
-) -> dict[str, Any]:
+) -> OwnDocument:
     """Carry it out; returns what `--output json` prints. Raises KipctlError."""
     with ExitStack() as stack:
         stands = {
             version: stack.enter_context(
                 standing(
                     replace(place, kafka_version=version),
-                    [one.arm for one in plan.arms if one.kafka == version],
+                    [arm.arm for arm in plan.arms if arm.kafka == version],
                     message,
                 )
             )
@@ -112,7 +105,7 @@ def _run_one(
 
 def document(
     plan: OwnPlan, runs: Mapping[OwnArm, ArmRuns], versions: Mapping[str, str | None]
-) -> dict[str, Any]:
+) -> OwnDocument:
     """What was measured, for JSON; `versions` of Kafka by those that were asked for."""
     file = plan.file
     chosen = {name: MEASURES[name] for name in file.measures}
@@ -129,12 +122,12 @@ def document(
         "doubts": doubts_of(list(runs.values()), more_moves),
         "arms": [
             {
-                **runs[one].as_document(),
-                "software": runs[one].runs[0].claims["software"],
-                "kafka_version": versions[one.kafka],
-                "settings": one.arm.properties,
+                **runs[arm].as_document(),
+                "software": runs[arm].runs[0].claims["software"],
+                "kafka_version": versions[arm.kafka],
+                "settings": dict(arm.arm.properties),
             }
-            for one in plan.arms
+            for arm in plan.arms
         ],
         "comparisons": comparisons(
             [(first, other) for other in others], chosen, by_arm, lambda one: one.arm.name

@@ -10,13 +10,19 @@ import msgspec
 
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm, CommandClient, parse_arm
-from kipctl.experiments.arms.tapped import Conditions, Load
+from kipctl.experiments.arms.experiment import MOVE_WAIT, Measure, Measures
+from kipctl.experiments.arms.tapped import ArmRun, Conditions, Load
 from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
 from kipctl.load.actions import parse_action
 from kipctl.load.plan import OWN_TOPIC, RunPlan, check_least, usual_rate
 from kipctl.verdict import LEAST_RUNS
 
-MEASURES = ("move_wait", "p50", "p99", "p999")
+MEASURES: Measures[ArmRun] = {
+    "move_wait": Measure(MOVE_WAIT, lambda run: run.figures.move_wait_ms),
+    "p50": Measure("records, p50", lambda run: run.figures.quantile_ms(0.5)),
+    "p99": Measure("records, p99", lambda run: run.figures.quantile_ms(0.99)),
+    "p999": Measure("records, p99.9", lambda run: run.figures.quantile_ms(0.999)),
+}
 """What arms can be compared by, all in milliseconds: the median wait for a moved leader, and how
 long records took."""
 _ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
@@ -88,7 +94,7 @@ class ExperimentFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     runs: int = LEAST_RUNS
     warmup: float = 15.0
     """Seconds of load before the first run, on each cluster: brokers compile what they do."""
-    measures: tuple[str, ...] = MEASURES
+    measures: tuple[str, ...] = tuple(MEASURES)
     load: LoadTable = LoadTable()
     during: DuringTable = DuringTable()
     lab: LabTable = LabTable()
@@ -112,7 +118,7 @@ class OwnPlan:
     @property
     def kafka_versions(self) -> tuple[str, ...]:
         """Of the clusters that are needed."""
-        return tuple(dict.fromkeys(one.kafka for one in self.arms))
+        return tuple(dict.fromkeys(arm.kafka for arm in self.arms))
 
     @property
     def quick(self) -> "OwnPlan":
@@ -170,14 +176,14 @@ def read_experiment(path: Path) -> OwnPlan:
             f"{path}: {error}.", "What a file has is in docs/experiments.md."
         ) from None
     _check(file)
-    arms = tuple(OwnArm(one.arm, one.kafka or file.lab.kafka) for one in file.arm)
+    arms = tuple(OwnArm(arm.arm, arm.kafka or file.lab.kafka) for arm in file.arm)
     plan = OwnPlan(file, arms)
     _ = plan.actions
     return plan
 
 
 def _check(file: ExperimentFile) -> None:
-    names = [one.name for one in file.arm]
+    names = [arm.name for arm in file.arm]
     if len(names) < 2:
         raise UsageError("An experiment has two arms or more: [[arm]].")
     if twice := {name for name in names if names.count(name) > 1}:
@@ -186,7 +192,7 @@ def _check(file: ExperimentFile) -> None:
         raise UsageError(f"{odd[0]!r} is no name for an arm.")
     for measure in file.measures:
         if measure not in MEASURES:
-            near = did_you_mean(measure, MEASURES)
+            near = did_you_mean(measure, tuple(MEASURES))
             raise UsageError(
                 f"{measure!r} is no measure.{near}", f"There are {', '.join(MEASURES)}."
             )

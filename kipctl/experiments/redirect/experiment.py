@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.documents.gain_curve import PredictionDocument, RedirectDocument
 from kipctl.errors import RefusedError
 from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.arm_runs import ArmRuns
@@ -56,7 +56,9 @@ class Question:
     record: Callable[[str], Path | None] = lambda _: None
 
 
-def experiment(question: Question, message: Callable[[str], None]) -> dict[str, Any]:
+def experiment(
+    question: Question, message: Callable[[str], None]
+) -> RedirectDocument | PredictionDocument:
     """Do it; what came of it is what `--output json` prints. Raises KipctlError."""
     plan, place = question.plan, question.place
     if question.curve:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
-from typing import Any
 
+from kipctl.documents.gain_curve import Saved as SavedDocument
 from kipctl.experiments.arms.arm import Arm, pairs
 
 STALENESS_MS = (0, 100, 300, 1000)
@@ -56,14 +56,14 @@ class Saved:
     def cut_percent(self) -> float | None:
         return 100 * self.saved_ms / self.without_ms if self.without_ms else None
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> SavedDocument:
         """For JSON."""
         return {
             "without": self.without,
             "with": self.with_hints,
-            "staleness_ms": self.staleness_ms,
-            "without_wait_ms": self.without_ms,
-            "with_wait_ms": self.with_ms,
+            "stale_metadata_ms": self.staleness_ms,
+            "without_ms": self.without_ms,
+            "with_ms": self.with_ms,
             "saved_ms": self.saved_ms,
             "cut_percent": self.cut_percent,
             "beyond_the_curve": self.beyond,

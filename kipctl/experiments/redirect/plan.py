@@ -9,7 +9,7 @@ from typing import Any
 
 from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
-from kipctl.experiments.arms.arm import ARMS, Arm, parse_arms
+from kipctl.experiments.arms.arm import ARMS, Arm, pairs, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions, Load
 from kipctl.lab.cluster import labs_folder
@@ -60,6 +60,9 @@ class RedirectPlan:
     every_s: float = 2.5
     conditions: Conditions = field(default_factory=Conditions)
     broker_warmup_s: float = 20.0
+    until_met: int = 0
+    """A run ends before all its records are sent once its client has met so many moved leaders;
+    0: not."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for what makes no sense."""
@@ -74,6 +77,12 @@ class RedirectPlan:
         )
         if self.acks not in ACKS:
             raise UsageError(f"--acks is {self.acks}; it is one of {', '.join(ACKS)}.")
+        if not pairs(self.arms):
+            raise UsageError(
+                "Nothing would be compared: no arm has another of the same client beside it.",
+                "Name it too, as java-X.Y.Z-unhinted for java-X.Y.Z, librdkafka for"
+                " librdkafka-Nms.",
+            )
         if self.seconds <= self.every_s:
             raise UsageError(
                 f"{counted(self.num_records, 'record')} at {self.throughput:,}/s take"
@@ -119,6 +128,7 @@ class RedirectPlan:
             throughput=self.throughput,
             record_size=self.record_size,
             warmup_records=self.warmup_records,
+            until_met=self.until_met,
             properties={
                 "acks": self.acks,
                 "enable.idempotence": str(self.idempotence).lower(),

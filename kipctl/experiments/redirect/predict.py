@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from kipctl.documents.gain_curve import Prediction
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import Arm, parse_arm
 from kipctl.experiments.arms.differ import middle_ms
@@ -23,7 +23,7 @@ def prediction(
     lines: Mapping[str, Line],
     message: Callable[[str], None],
     moves: int = MOVES,
-) -> dict[str, Any]:
+) -> Prediction:
     """Measure how long Metadata is behind on this cluster, and read off what hints save there.
 
     For JSON. A topic of its own is made for it, its leaders moved, and removed. Raises KipctlError.
@@ -35,14 +35,17 @@ def prediction(
 
 def predicted(
     seen: Sequence[Sightings], arms: Sequence[Arm], lines: Mapping[str, Line]
-) -> dict[str, Any]:
+) -> Prediction:
     """For JSON: how far brokers were behind the first that knew, and what hints save at that."""
-    behind = behind_ms([time_us for one in seen for time_us in one.behind_us])
+    behind = behind_ms([time_us for sightings in seen for time_us in sightings.behind_us])
     return {
         "behind_ms": behind,
-        "brokers": [{"broker": one.broker, "behind_ms": behind_ms(one.behind_us)} for one in seen],
-        "saved": [
-            {"behind": name, **one.as_document()}
+        "brokers": [
+            {"broker": sightings.broker, "behind_ms": behind_ms(sightings.behind_us)}
+            for sightings in seen
+        ],
+        "savings": [
+            {**one.as_document(), "behind": name}
             for name, staleness_ms in behind.items()
             for one in saved(lines, arms, staleness_ms)
         ],
@@ -64,7 +67,7 @@ def recorded_curve(folders: Sequence[Path]) -> tuple[tuple[Arm, ...], dict[str, 
         except (KeyError, TypeError):
             raise UsageError(
                 f"{folder} was not recorded by " + Command("experiment redirect") + ".",
-                "Record a curve: " + Command("experiment redirect --gain-curve --record NAME"),
+                "Record a curve: " + Command("experiment redirect --gain-curve --record curve"),
             ) from None
         runs.setdefault(where, []).append(figures(run))
     lines: dict[str, list[tuple[float, float]]] = {}

@@ -109,9 +109,12 @@ def set_up_differences(here: SetUp, published: SetUp = KIP) -> tuple[SetUpDiffer
     )
 
 
-def in_short(differences: Sequence[SetUpDifference]) -> str:
+def set_up_line(differences: Sequence[SetUpDifference]) -> str:
     """On one line, to stand beside a figure: what is set up here, and in brackets the KIP's."""
-    return "; ".join(f"{one.what} {one.here} ({one.published})" for one in differences)
+    return "; ".join(
+        f"{difference.what} {difference.here} ({difference.published})"
+        for difference in differences
+    )
 
 
 def _text(value: object) -> str:

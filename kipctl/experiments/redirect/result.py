@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from kipctl.documents.experiments import BesidePublished, ComparedHints
+from kipctl.documents.gain_curve import GainCurve, RedirectDocument
 from kipctl.experiments.arms.arm import pairs
 from kipctl.experiments.arms.arm_runs import ArmRuns, doubts_of
-from kipctl.experiments.arms.experiment import Measures, comparisons
+from kipctl.experiments.arms.experiment import MOVE_WAIT, Measure, Measures, comparisons
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import ArmRun
 from kipctl.experiments.redirect.gain_curve import Line, saved
@@ -19,9 +20,9 @@ from kipctl.experiments.redirect.published import (
     P999_MS,
     SetUp,
     SetUpDifference,
-    in_short,
     published_cut_percent,
     set_up_differences,
+    set_up_line,
 )
 from kipctl.next_step import Command
 
@@ -32,30 +33,31 @@ _MORE_MOVES = (
     "--throughput, or --stale-metadata let clients meet more."
 )
 
-MEASURES: Measures[ArmRun] = {"move_wait": lambda run: run.figures.move_wait_ms}
+MEASURES: Measures[ArmRun] = {"move_wait": Measure(MOVE_WAIT, lambda run: run.figures.move_wait_ms)}
 """The median wait for a moved leader of a run."""
 
 
-def compared(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
+def compared(found: Sequence[ArmRuns]) -> list[ComparedHints]:
     """Each arm beside those that it is compared with, by the wait for a moved leader (its median in
     each run), and whether they differ."""
     arms = [arm.arm for arm in found]
     runs = {arm.arm.name: arm.runs for arm in found}
     asked = [(without.name, with_it.name) for without, with_it in pairs(arms)]
-    takes_hints = {arm.name: arm.takes_hints for arm in arms}
+    takes_hints: dict[str | int, bool] = {arm.name: arm.takes_hints for arm in arms}
     return [
-        {**one, "hints": takes_hints[one["with"]]} for one in comparisons(asked, MEASURES, runs)
+        {**comparison, "hints": takes_hints[comparison["with"]]}
+        for comparison in comparisons(asked, MEASURES, runs)
     ]
 
 
 def beside_published(
     found: Sequence[ArmRuns], differences: Sequence[SetUpDifference]
-) -> list[dict[str, Any]]:
+) -> list[BesidePublished]:
     """Each arm that the KIP has too, with what was published of it, and what is set up otherwise
     here."""
     references = {b.name: a.name for a, b in reversed(pairs([arm.arm for arm in found]))}
     p999_ms = {arm.arm.name: arm.p999_ms for arm in found}
-    rows = []
+    rows: list[BesidePublished] = []
     for arm in found:
         reference = references.get(arm.arm.name)
         before = p999_ms[reference] if reference else 0.0
@@ -63,13 +65,15 @@ def beside_published(
             {
                 "arm": arm.arm.name,
                 "kip_arm": arm.arm.kip_arm or None,
-                "p999_ms": arm.p999_ms,
+                "latency_ms": {"p999": arm.p999_ms},
                 "against": reference,
                 "cut_percent": 100 * (1 - arm.p999_ms / before) if before else None,
-                "published_p999_ms": P999_MS.get(arm.arm.kip_arm),
-                "published_p999_ms_by_run": list(P999_BY_RUN_MS.get(arm.arm.kip_arm, ())),
+                "published_latency_ms": {"p999": P999_MS.get(arm.arm.kip_arm)},
+                "published_latency_ms_by_run": {
+                    "p999": list(P999_BY_RUN_MS.get(arm.arm.kip_arm, ()))
+                },
                 "published_cut_percent": published_cut_percent(arm.arm.kip_arm),
-                "set_up_otherwise": in_short(differences) if arm.arm.kip_arm in P999_MS else None,
+                "set_up": set_up_line(differences) if arm.arm.kip_arm in P999_MS else None,
             }
         )
     return rows
@@ -97,27 +101,32 @@ def set_up(plan: RedirectPlan, place: Place, brokers: int, kafka_version: str | 
     )
 
 
-def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[str, Any]:
-    """What `--output json` prints of a measurement under one staleness, set up as it is `here`."""
-    differences = set_up_differences(here)
+def document(
+    plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns], more_moves: str = _MORE_MOVES
+) -> RedirectDocument:
+    """What `--output json` prints of a measurement under one staleness, set up as it is `here`;
+    `more_moves` is what lets clients meet more moved leaders."""
+    differences, conditions = set_up_differences(here), plan.conditions.as_document()
     return {
         "kafka_version": here.kafka,
         "acks": plan.acks,
         "throughput": plan.throughput,
         "runs": plan.runs,
-        **plan.conditions.as_document(),
-        "doubts": doubts_of(found, _MORE_MOVES),
+        "metadata_delay_ms": conditions["metadata_delay_ms"],
+        "stale_metadata_ms": conditions["stale_metadata_ms"],
+        "doubts": doubts_of(found, more_moves),
         "arms": [arm.as_document() for arm in found],
         "comparisons": compared(found),
         "beside_published": beside_published(found, differences),
-        "published": {"p999_ms": dict(P999_MS), "cut_percent": CUT_PERCENT},
+        "published": {"latency_ms": {"p999": dict(P999_MS)}, "cut_percent": CUT_PERCENT},
         "set_up_otherwise": [
-            {"what": one.what, "published": one.published, "here": one.here} for one in differences
+            {"what": difference.what, "published": difference.published, "here": difference.here}
+            for difference in differences
         ],
     }
 
 
-def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> dict[str, Any]:
+def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> GainCurve:
     """The gain curve for JSON: points by staleness in milliseconds, and what hints save there."""
     lines = curve_lines(points)
     arms = [arm.arm for arm in next(iter(points.values()))]
@@ -125,13 +134,15 @@ def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> dict[str, Any]:
         "lines": [
             {
                 "arm": name,
-                "points": [{"staleness_ms": ms, "move_wait_ms": wait_ms} for ms, wait_ms in line],
+                "points": [
+                    {"stale_metadata_ms": ms, "move_wait_ms": wait_ms} for ms, wait_ms in line
+                ],
             }
             for name, line in lines.items()
         ],
-        "saved": [one.as_document() for ms in points for one in saved(lines, arms, ms)],
+        "savings": [one.as_document() for ms in points for one in saved(lines, arms, ms)],
         "comparisons": [
-            {"staleness_ms": ms, **one}
+            {**one, "stale_metadata_ms": ms}
             for ms, found in points.items()
             for one in compared(found)
             if one["hints"]

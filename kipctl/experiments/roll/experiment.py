@@ -1,12 +1,21 @@
 """`experiment roll`: brokers restarted one by one under load (the second claim of KIP-951)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kipctl.counts import counted
 from kipctl.documents.common import Action as ActionDocument
+from kipctl.documents.common import Waits
+from kipctl.documents.experiments import (
+    FiguresOfHalves,
+    MovesOneWay,
+    RollArm,
+    RollCell,
+    RolledRunDocument,
+    RollExperimentDocument,
+    Worst,
+)
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import Arm, pairs
 from kipctl.experiments.arms.end_to_end import (
@@ -17,13 +26,13 @@ from kipctl.experiments.arms.end_to_end import (
     measure_both,
     warm_up,
 )
-from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
+from kipctl.experiments.arms.experiment import MOVE_WAIT, Experiment, Measure, Measures, comparisons
 from kipctl.experiments.arms.figures import Figures, pooled
 from kipctl.experiments.arms.halves import Half, Records, figures_in, halves, records
 from kipctl.experiments.arms.restarts import Restart, leaders_put_back, roll
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.roll.plan import RollPlan
-from kipctl.experiments.roll.published import in_short, published_for, set_up_differences
+from kipctl.experiments.roll.published import published_for, set_up_differences, set_up_line
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.load.actions import Action, ActionKind, Performed, lab_of
@@ -57,11 +66,11 @@ class RolledRun:
     produce: Figures
     end_to_end: Figures
 
-    def figures_in(self, spans: Sequence[Half]) -> dict[str, Any]:
+    def figures_in(self, spans: Sequence[Half]) -> FiguresOfHalves:
         """The figures of some of its halves."""
         return figures_in(spans, self.produced, self.delivered, self.produce.redirect_rows)
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> RolledRunDocument:
         """For JSON, restart by restart."""
         return {
             "records": {
@@ -70,20 +79,20 @@ class RolledRun:
                 "unsettled": unsettled(self.produce.batch_rows, self.written.ended_us),
                 "missing": self.produce.acknowledged - self.end_to_end.acknowledged,
             },
-            "produce_ms": self.produced.latency.as_ms(),
-            "end_to_end_ms": self.delivered.latency.as_ms(),
+            "acknowledged_ms": self.produced.latency.as_ms(),
+            "latency_ms": self.delivered.latency.as_ms(),
             "restarts": [restart.as_document(self.written.start_us) for restart in self.restarts],
             "halves": [
-                {"broker": half.broker, "leaders_move": half.direction, **self.figures_in([half])}
+                {**self.figures_in([half]), "broker": half.broker, "leaders_move": half.direction}
                 for half in self.spans
             ],
         }
 
 
 MEASURES: Measures[RolledRun] = {
-    "move_wait": lambda run: run.produce.move_wait_ms,
-    "produce": lambda run: run.produce.quantile_ms(P99),
-    "end_to_end": lambda run: run.end_to_end.quantile_ms(P99),
+    "move_wait": Measure(MOVE_WAIT, lambda run: run.produce.move_wait_ms),
+    "produce": Measure("produce, p99", lambda run: run.produce.quantile_ms(P99)),
+    "end_to_end": Measure("end to end, p99", lambda run: run.end_to_end.quantile_ms(P99)),
 }
 """What arms are compared by, in milliseconds: the median wait of the producer for a moved leader,
 and p99 of what was due from the first restart on."""
@@ -120,38 +129,49 @@ def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun
     )
 
 
-def arm_document(runs: Sequence[RolledRun]) -> dict[str, Any]:
+def arm_document(name: str, runs: Sequence[RolledRun]) -> RollArm:
     """All runs of an arm in one cell, every record counting the same."""
+
+    def moves(direction: str) -> MovesOneWay:
+        spans = ([span for span in run.spans if span.direction == direction] for run in runs)
+        return moves_document(
+            [run.figures_in(of_run) for run, of_run in zip(runs, spans, strict=True)]
+        )
+
     produce, end_to_end = (
         pooled([getattr(run, side) for run in runs]) for side in ("produce", "end_to_end")
     )
     met = met_in(produce.redirect_rows, produce.rpc_rows)
     return {
+        "arm": name,
         "software": runs[0].written.software,
         "measured_by": runs[0].written.measured_by,
-        "produce_ms": produce.latency.as_ms(),
-        "end_to_end_ms": end_to_end.latency.as_ms(),
+        "acknowledged_ms": produce.latency.as_ms(),
+        "latency_ms": end_to_end.latency.as_ms(),
         "redirects": met.redirects,
         "metadata_rpcs": met.metadata_rpcs,
-        "moves": {
-            direction: moves_document(
-                [run.figures_in([s for s in run.spans if s.direction == direction]) for run in runs]
-            )
-            for direction in ("away", "back")
-        },
+        "moves": {"away": moves("away"), "back": moves("back")},
         "runs": [run.as_document() for run in runs],
     }
 
 
-def moves_document(by_run: Sequence[dict[str, Any]]) -> dict[str, float]:
+def moves_document(by_run: Sequence[FiguresOfHalves]) -> MovesOneWay:
     """Leaders' moves in one direction, over runs: means of the p99s, the greatest maxima."""
-    found: dict[str, float] = {
-        "batches_sent_again": sum(run["batches_sent_again"] for run in by_run)
+
+    def worst(of_runs: Iterable[Waits]) -> Worst:
+        waits = list(of_runs)
+        return {
+            "p99": sum(wait["p99"] for wait in waits) / len(waits),
+            "max": max(wait["max"] for wait in waits),
+        }
+
+    return {
+        "batches_sent_again": sum(run["batches_sent_again"] for run in by_run),
+        "acknowledged_ms": worst(run["acknowledged_ms"] for run in by_run),
+        "latency_ms": worst(run["latency_ms"] for run in by_run),
+        "detection_ms": worst(run["detection_ms"] for run in by_run),
+        "client_wait_ms": worst(run["client_wait_ms"] for run in by_run),
     }
-    for name in ("produce_ms", "end_to_end_ms", "detection_ms", "client_wait_ms"):
-        found[f"{name}_p99"] = sum(run[name]["p99"] for run in by_run) / len(by_run)
-        found[f"{name}_max"] = max(run[name]["max"] for run in by_run)
-    return found
 
 
 _MORE_MOVES = "more --partitions, --restarts or --throughput let clients meet more."
@@ -159,7 +179,7 @@ _MORE_MOVES = "more --partitions, --restarts or --throughput let clients meet mo
 
 def cell_document(
     acks: str, partitions: int, arms: Sequence[Arm], runs: Mapping[str, Sequence[RolledRun]]
-) -> dict[str, Any]:
+) -> RollCell:
     """All arms under one acks with so many partitions, and how they differ."""
     met = {arm.name: [run.produce.moves_met for run in runs[arm.name]] for arm in arms}
     return {
@@ -169,10 +189,11 @@ def cell_document(
             f"acks={acks}, {counted(partitions, 'partition')}: {said}"
             for said in few_moves_doubts(met, _MORE_MOVES)
         ],
-        "arms": [{"arm": arm.name, **arm_document(runs[arm.name])} for arm in arms],
+        "arms": [arm_document(arm.name, runs[arm.name]) for arm in arms],
         "differences": comparisons(
             [(without.name, with_it.name) for without, with_it in pairs(arms)], MEASURES, runs
         ),
+        "published": [],
     }
 
 
@@ -198,7 +219,7 @@ def run_roll(
     stand: Stand,
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
-) -> dict[str, Any]:
+) -> RollExperimentDocument:
     """Carry it out on a lab; returns what `--output json` prints. Raises KipctlError.
 
     `record` says where the run of a name is recorded, if it is to be.
@@ -212,7 +233,7 @@ def run_roll(
     workers = RunPlan(workers=plan.workers)
     with leaders_put_back(cluster), starter(workers, message, runs=2) as start:
         cells = _cells(plan, stand, lab, chosen, start, record, message)
-    document = {
+    document: RollExperimentDocument = {
         "kafka_version": lab.kafka_version,
         "brokers": len(brokers),
         "controllers": sum(node.role is Role.CONTROLLER for node in lab.nodes),
@@ -222,13 +243,16 @@ def run_roll(
         "record_size": plan.record_size,
         "runs": plan.runs,
         "workers": plan.workers,
-        "settle_s": plan.settle_s,
+        "settle_seconds": plan.settle_s,
         "cells": cells,
+        "differs": [],
     }
     for cell in cells:
-        for row in cell["published"]:
-            row["set_up_otherwise"] = in_short(document, cell["partitions"])
-    return document | {"differs": list(set_up_differences(document))}
+        otherwise = set_up_line(document, cell["partitions"])
+        rows = published_for(cell["acks"], cell["partitions"])
+        cell["published"] = [row.as_document(otherwise) for row in rows]
+    document["differs"] = list(set_up_differences(document))
+    return document
 
 
 def _cells(
@@ -239,9 +263,9 @@ def _cells(
     start: Starter,
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
-) -> list[dict[str, Any]]:
-    """All cells, as JSON has them."""
-    cells: list[dict[str, Any]] = []
+) -> list[RollCell]:
+    """All cells, as JSON has them, but for what was published."""
+    cells: list[RollCell] = []
     for number, (acks, partitions) in enumerate(plan.cells):
         load = Load(acks, plan.throughput, plan.record_size, plan.warmup_s, start)
         if not cells:
@@ -264,11 +288,7 @@ def _cells(
             told=f"acks={acks}, {counted(partitions, 'partition')}",
         ).carry_out()
         runs = {arm.name: found for arm, found in of_arms.items()}
-        published = published_for(acks, partitions)
-        cells.append(
-            cell_document(acks, partitions, plan.arms, runs)
-            | {"published": [row.as_document() for row in published]}
-        )
+        cells.append(cell_document(acks, partitions, plan.arms, runs))
     return cells
 
 

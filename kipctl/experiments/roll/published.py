@@ -1,11 +1,12 @@
 """What KIP-951 published of its roll ("Performance results"), and how a set-up differs from its."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import cast
 
 from kipctl.counts import counted
+from kipctl.documents.experiments import PublishedRoll, RollExperimentDocument
+from kipctl.documents.experiments import Workload as WorkloadDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +39,41 @@ class Published:
     workload: Workload
     measure: str
     """`produce` or `end_to_end`."""
-    baseline_by_run_ms: tuple[float, float]
-    hints_by_run_ms: tuple[float, float]
+    without_ms_by_run: tuple[float, float]
+    with_ms_by_run: tuple[float, float]
 
     @property
-    def baseline_ms(self) -> float:
+    def without_ms(self) -> float:
         """The mean of the runs, as the KIP has it."""
-        return sum(self.baseline_by_run_ms) / len(self.baseline_by_run_ms)
+        return sum(self.without_ms_by_run) / len(self.without_ms_by_run)
 
     @property
-    def hints_ms(self) -> float:
-        return sum(self.hints_by_run_ms) / len(self.hints_by_run_ms)
+    def with_ms(self) -> float:
+        return sum(self.with_ms_by_run) / len(self.with_ms_by_run)
 
     @property
     def cut_percent(self) -> float:
-        return 100 * (1 - self.hints_ms / self.baseline_ms)
+        return 100 * (1 - self.with_ms / self.without_ms)
 
     @property
     def runs_overlap(self) -> bool:
         """Whether a run with hints lies among those before, or the other way round."""
-        before, with_hints = self.baseline_by_run_ms, self.hints_by_run_ms
+        before, with_hints = self.without_ms_by_run, self.with_ms_by_run
         return min(before) <= max(with_hints) and min(with_hints) <= max(before)
 
-    def as_document(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self) | {
-            "baseline_ms": self.baseline_ms,
-            "hints_ms": self.hints_ms,
+    def as_document(self, set_up_otherwise: str) -> PublishedRoll:
+        """For JSON, beside what is set up otherwise here."""
+        return {
+            "acks": self.acks,
+            "workload": cast(WorkloadDocument, asdict(self.workload)),
+            "measure": self.measure,
+            "without_ms_by_run": list(self.without_ms_by_run),
+            "with_ms_by_run": list(self.with_ms_by_run),
+            "without_ms": self.without_ms,
+            "with_ms": self.with_ms,
             "cut_percent": self.cut_percent,
             "runs_overlap": self.runs_overlap,
+            "set_up": set_up_otherwise,
         }
 
 
@@ -96,7 +103,7 @@ def published_for(acks: str, partitions: int) -> tuple[Published, ...]:
     return tuple(row for row in PUBLISHED if row.acks == acks and row.workload is workload)
 
 
-def in_short(document: Mapping[str, Any], partitions: int) -> str:
+def set_up_line(document: RollExperimentDocument, partitions: int) -> str:
     """On one line, to stand beside a figure of a cell with so many partitions: what is set up here
     otherwise than in the KIP's nearer workload, which is in brackets; from the result's document.
     """
@@ -110,7 +117,7 @@ def in_short(document: Mapping[str, Any], partitions: int) -> str:
         ("bytes of a record", document["record_size"], RECORD_SIZE),
         ("producers", document["workers"], kip.producers),
         ("consumers", document["workers"], _SUBSCRIPTIONS * kip.consumers),
-        ("s between restarts", document["settle_s"], EVERY_S),
+        ("s between restarts", document["settle_seconds"], EVERY_S),
         ("runs", document["runs"], RUNS),
     )
     found = [
@@ -121,7 +128,7 @@ def in_short(document: Mapping[str, Any], partitions: int) -> str:
     return "; ".join(found)
 
 
-def set_up_differences(document: Mapping[str, Any]) -> tuple[str, ...]:
+def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
     """How the set-up of a result differs from the KIP's, in sentences; from the result's document.
 
     The KIP: 6 brokers and 3 controllers on m5.xlarge machines of their own, 6 such machines with
@@ -137,11 +144,11 @@ def set_up_differences(document: Mapping[str, Any]) -> tuple[str, ...]:
         found.append(f"{counted(controllers, 'controller')}, the KIP's {CONTROLLERS}")
     if not document["controlled"]:
         found.append("brokers were killed; the KIP's were restarted in good order")
-    if document["settle_s"] < EVERY_S:
+    if document["settle_seconds"] < EVERY_S:
         found.append(
-            f"a restart follows the last one after {document['settle_s']:g} s, in the KIP every "
-            f"{EVERY_S / 60:g} minutes: so here its share of the run, and with it p99, is far "
-            "greater"
+            f"a restart follows the last one after {document['settle_seconds']:g} s, in the KIP"
+            f" every {EVERY_S / 60:g} minutes: so here its share of the run, and with it p99, is"
+            " far greater"
         )
     workloads = [nearer_workload(cell["partitions"]) for cell in document["cells"]]
     by, load = "one producer, read once", f"{document['throughput']:,.0f} records/s"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kipctl.trace.clock import now_us
@@ -36,16 +37,26 @@ class Child:
     On Linux it is killed when the thread that started it is gone, however that came.
     """
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        """Start it in a folder, which gets its output. Raises OSError when it cannot be run."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        works_in: Path | None = None,
+        is_told: bool = False,
+    ) -> None:
+        """Start it in a folder, which gets its output; it may work in another. One that `is_told`
+        has a standard input.
+
+        Raises OSError when it cannot be run.
+        """
         if shutil.which(command[0]) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
         self._stdout, self._stderr = folder / "stdout", folder / "stderr"
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
             self._process = subprocess.Popen(
                 [*_killed_with_its_starter(), *command],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
+                cwd=works_in or folder,
+                stdin=subprocess.PIPE if is_told else subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
@@ -72,6 +83,13 @@ class Child:
             time.sleep(min(_POLL_S, left_s))
         return True
 
+    def write_line(self, line: str) -> None:
+        """Write a line to its standard input, if it reads that and is there still."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(f"{line}\n".encode())
+                self._process.stdin.flush()
+
     def terminate(self) -> None:
         """Ask it to end (SIGTERM)."""
         if not self._reaped():
@@ -84,6 +102,15 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
             while not self._reaped():
                 time.sleep(_POLL_S)
+
+    def close_all(self) -> None:
+        """End it, and what it has left behind in its session."""
+        self.close()
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def stdout(self) -> str:
         """All that it has written there so far."""

@@ -1,8 +1,9 @@
 """A producer that is any program: started with a bootstrap server and a topic, ended on time."""
 
+import shlex
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -19,7 +20,19 @@ _SAID = 300
 """So many characters of what it said last are told where it fails."""
 
 
-class _RunningCommand:
+def parse_command(text: str, option: str) -> tuple[str, ...]:
+    """Its words, as a shell splits them. Raises UsageError for a quote that is not closed, and for
+    none."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: {str(error)[:1].lower()}{str(error)[1:]}.") from None
+    if not words:
+        raise UsageError(f"{option} needs a command.")
+    return words
+
+
+class RunningCommand:
     """At work until it ends, or until its load should be over: then it is asked to (SIGTERM)."""
 
     def __init__(self, words: Sequence[str], child: Child, seconds: float) -> None:
@@ -86,24 +99,36 @@ class CommandClient:
             "rate": str(load.throughput),
             "size": str(load.record_size),
         }
-        words = [filled(word, given) for word in self.words]
         seconds = load.num_records / load.throughput if load.throughput > 0 else 0.0
-        with tempfile.TemporaryDirectory(prefix="kipctl-command-") as folder:
-            try:
-                child = Child(words, Path(folder))
-            except OSError as error:
-                raise UsageError(
-                    f"{words[0]} cannot be run: {error.strerror}.", "Give its whole path."
-                ) from None
-            with closing(child):
-                yield _RunningCommand(words, child, seconds)
+        with running_command(self.words, given, seconds) as running:
+            yield running
 
     def consumer(self, load: ConsumerLoad, access: Access) -> NoReturn:
         """Raises UsageError: who reads is not asked yet."""
         raise UsageError("A command is measured as a producer.", "Name another client to read.")
 
 
-def filled(word: str, given: dict[str, str]) -> str:
+@contextmanager
+def running_command(
+    words: Sequence[str], given: Mapping[str, str], seconds: float = 0.0
+) -> Iterator[RunningCommand]:
+    """A command line with what is `given` in place of {NAME}, started in a folder of its own; it is
+    over after so many seconds (0: when it is). Raises UsageError where it cannot be started."""
+    words = [filled(word, given) for word in words]
+    with tempfile.TemporaryDirectory(prefix="kipctl-command-") as folder:
+        try:
+            child = Child(words, Path(folder))
+        except OSError as error:
+            raise UsageError(
+                f"{words[0]} cannot be run: {error.strerror}.", "Give its whole path."
+            ) from None
+        try:
+            yield RunningCommand(words, child, seconds)
+        finally:
+            child.close_all()
+
+
+def filled(word: str, given: Mapping[str, str]) -> str:
     """The word with what stands for something replaced; other braces stay as they are."""
     for name, value in given.items():
         word = word.replace(f"{{{name}}}", value)

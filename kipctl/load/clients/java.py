@@ -1,4 +1,5 @@
-"""Java's producer and consumer of any version, driven by Kafka's own performance tools."""
+"""Java's producer and consumer of any version: driven by Kafka's own performance tools, or called
+class by class through Py4J, where those tools do not do what is wanted."""
 
 import tempfile
 import time
@@ -6,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
@@ -22,6 +23,9 @@ from kipctl.load.clients.client import (
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 from kipctl.transport.reachable import require_reachable
+
+if TYPE_CHECKING:  # PySpark brings it: it need not be there
+    from py4j.java_gateway import JavaGateway
 
 SOFTWARE = "apache-kafka-java"
 _START_TIMEOUT_S = 60.0
@@ -158,6 +162,32 @@ class JavaClient:
             yield running
 
     @contextmanager
+    def gateway(self) -> Iterator[tuple["JavaGateway", Child]]:
+        """A JVM with the client's classes for Python to call, on a port of loopback that needs a
+        token; its stderr is the clients' log. A call takes a few hundred microseconds.
+
+        It is gone after the block. Raises RefusedError when it does not start. Needs Py4J.
+        """
+        from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
+
+        name = f"The JVM of Java's client {self.version}"
+        main = ["py4j.GatewayServer", "--enable-auth", "0"]
+        with self._jvm(name, {}, Access(""), lambda _: main, Path(find_jar_path())) as child:
+            deadline_us = now_us() + round(_START_TIMEOUT_S * 1e6)
+            while len(said := child.stdout().splitlines()) < 2:  # its port, its token
+                if child.is_over_by(now_us() + 10_000) or now_us() > deadline_us:
+                    why = java_output.why_it_failed("", child.new_stderr())
+                    raise RefusedError(f"{name} did not start: {why}")
+            port, token = said[:2]
+            gateway = JavaGateway(
+                gateway_parameters=GatewayParameters(port=int(port), auth_token=token)
+            )
+            try:
+                yield gateway, child
+            finally:
+                gateway.shutdown()
+
+    @contextmanager
     def _running(
         self,
         kind: str,
@@ -166,13 +196,26 @@ class JavaClient:
         arguments: Callable[[Path], list[str]],
         read: Callable[[_RunningJava[_Result]], _Result],
     ) -> Iterator[_RunningJava[_Result]]:
-        """In a folder of its own, which only its owner can read."""
+        """A tool at work."""
         require_reachable(access)
         name = f"Java's {kind} {self.version}"
+        with self._jvm(name, properties, access, arguments) as child:
+            yield _RunningJava(name, child, read)
+
+    @contextmanager
+    def _jvm(
+        self,
+        name: str,
+        properties: Mapping[str, str],
+        access: Access,
+        arguments: Callable[[Path], list[str]],
+        *jars: Path,
+    ) -> Iterator[Child]:
+        """In a folder of its own, which only its owner can read, with more jars if given."""
         with tempfile.TemporaryDirectory(prefix="kipctl-java-", ignore_cleanup_errors=True) as made:
             folder = Path(made)
             java_command.write_files(folder, properties, access)
-            jvm = java_command.jvm_arguments(self.classpath, self.heap_mb, folder)
+            jvm = java_command.jvm_arguments((*self.classpath, *jars), self.heap_mb, folder)
             told = [f"-D{n}={text}" for n, text in java_command.system_properties(access).items()]
             try:
                 child = Child([str(self.java), *told, *jvm, *arguments(folder)], folder)
@@ -181,7 +224,7 @@ class JavaClient:
                     f"{name} cannot be run: {error}.", "Check the path of java."
                 ) from error
             with closing(child):
-                yield _RunningJava(name, child, read)
+                yield child
 
     def _produced(self, running: _RunningJava[Produced], load: ProducerLoad) -> Produced:
         """Kafka's tool exits with 0 when every send failed: that is an error here."""

@@ -78,13 +78,8 @@ def system_properties(access: Access) -> dict[str, str]:
     return endpoint | kerberos | region
 
 
-def joined(classpath: tuple[Path, ...]) -> str:
-    """For a JVM, with AWS's library behind Kafka's jars where there is one."""
-    return ":".join((*map(str, classpath), *msk.java_library()))
-
-
 def jvm_arguments(classpath: tuple[Path, ...], heap_mb: int, folder: Path) -> list[str]:
-    """What comes before the main class."""
+    """What comes before the main class; AWS's library is behind the jars, where there is one."""
     return [
         f"-Xms{heap_mb}m",
         f"-Xmx{heap_mb}m",
@@ -92,7 +87,7 @@ def jvm_arguments(classpath: tuple[Path, ...], heap_mb: int, folder: Path) -> li
         f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         "-cp",
-        joined(classpath),
+        ":".join((*map(str, classpath), *msk.java_library())),
     ]
 
 

@@ -1,20 +1,17 @@
 """Java's KafkaProducer itself, of any version, told from here what to send to which topic.
 
-Kafka's tools produce to one topic. A JVM with Py4J, which PySpark brings along, lets Python call
-the class; a call takes a few hundred microseconds, and what it sends it sends as it always does.
+Kafka's tools produce to one topic. What the class is told to send it sends as it always does.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError
 
 from kipctl.errors import RefusedError
-from kipctl.load.clients.java import JavaClient
-from kipctl.load.clients.java_command import joined, system_properties
+from kipctl.load.clients.java_command import system_properties
 from kipctl.load.metadata.phases import PhaseLoad
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
@@ -23,37 +20,8 @@ _SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _ERRORS = "record-error-total"
 
 
-@contextmanager
-def java_machine(client: JavaClient) -> Iterator[JavaGateway]:
-    """A JVM with the client's classes in it, on a port of loopback that needs a token.
-
-    It is gone after the block. Raises RefusedError when it does not start.
-    """
-    try:
-        port, token, process = launch_gateway(
-            jarpath=find_jar_path(),
-            classpath=joined(client.classpath),
-            javaopts=[f"-Xmx{client.heap_mb}m"],
-            java_path=str(client.java),
-            die_on_exit=True,
-            enable_auth=True,
-            return_proc=True,
-        )
-    except (Py4JError, OSError) as error:
-        raise RefusedError(
-            f"A JVM for Java's client {client.version} did not start: {error}."
-        ) from None
-    with process:
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
-        try:
-            yield gateway
-        finally:
-            gateway.shutdown()
-            process.kill()
-
-
 class JavaSender:
-    """A KafkaProducer in such a JVM."""
+    """A KafkaProducer in a JVM of `JavaClient.gateway`."""
 
     def __init__(
         self,

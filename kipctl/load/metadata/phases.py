@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from kipctl.documents.runs import LatencyAndSum
+from kipctl.documents.runs import Growth, LatencyAndSum, MetadataPhase
 from kipctl.load.metadata.plan import Phase
 from kipctl.measure.distribution import distribution_of
 from kipctl.probe.produce.config import LEAST_IDLE_MS
@@ -90,9 +89,7 @@ class PhaseResult:
     """How many of the records failed for what, by Kafka's names, where the client reports it."""
 
 
-def phase_document(
-    phase: Phase, result: PhaseResult, brokers_counted: int | None
-) -> dict[str, Any]:
+def phase_document(phase: Phase, result: PhaseResult, brokers_counted: int | None) -> MetadataPhase:
     """A phase as JSON has it. `brokers_counted` are the Metadata requests that brokers counted."""
     rpcs = result.rpcs
     causes = [rpc.cause for rpc in rpcs]
@@ -119,7 +116,7 @@ def phase_document(
     }
 
 
-def growth(result: PhaseResult) -> list[dict[str, Any]]:
+def growth(result: PhaseResult) -> list[Growth]:
     """Requests of a phase for new topics: the first, and those at each tenth of them."""
     new = [r for r in result.rpcs if r.cause == MetadataCause.NEW_TOPIC.name.lower()]
     numbers = sorted({1, *(len(new) * tenth // 10 for tenth in range(1, 11))} - {0})
@@ -129,7 +126,7 @@ def growth(result: PhaseResult) -> list[dict[str, Any]]:
             "topics": rpc.topics,
             "request_bytes": rpc.request_bytes,
             "response_bytes": rpc.response_bytes,
-            "ms": None if rpc.us is None else rpc.us / 1000,
+            "took_ms": None if rpc.us is None else rpc.us / 1000,
         }
         for number in numbers
         if number <= len(new)

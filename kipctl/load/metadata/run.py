@@ -1,15 +1,15 @@
 """`perf metadata`: what many topics cost clients in Metadata, side by side (KIP-526)."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from uuid import UUID
 
+from kipctl.background import every
 from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.cluster.broker_metrics import scrape
+from kipctl.documents.runs import MetadataClient, MetadataDocument
 from kipctl.errors import KipctlError, UsageError
 from kipctl.load.actions import kafka_version
 from kipctl.load.metadata import phases
@@ -35,13 +35,12 @@ REPLICAS = 2
 """Of each topic: as few as let a leader move."""
 MOVED_TOPICS = 10
 MOVES = 3
-_FIRST_MOVE_S = 0.5
 _BETWEEN_MOVES_S = 1.5
 _ADMIN_TIMEOUT_S = 60.0
 _MOST_SCRAPES = 10
 
 
-def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
+def run(plan: MetadataPlan, message: Callable[[str], None]) -> MetadataDocument:
     """Carry it out; returns what `--output json` prints. Raises KipctlError."""
     with Cluster(plan.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
         if Phase.LEADER_CHANGES in plan.phases and len(cluster.nodes) < REPLICAS:
@@ -77,7 +76,7 @@ def _measure(
     arm: tuple[ClientKind, TopicPolicy | None],
     ids: Mapping[str, UUID],
     message: Callable[[str], None],
-) -> dict[str, Any]:
+) -> MetadataClient:
     """One client through all phases: kipctl's own by its own account, librdkafka behind a tap."""
     kind, policy = arm
     name = f"{kind} {policy}" if policy else str(kind)
@@ -122,7 +121,7 @@ def _measure(
         "policy": str(policy) if policy else None,
         "version": version,
         "phases": [
-            phase_document(load.phase, result, counted) | {"moves": moved}
+            {**phase_document(load.phase, result, counted), "moves": moved}
             for load, result, counted, moved in zip(loads, results, counts, moves, strict=True)
         ],
         "growth": growth(results[0]),
@@ -164,26 +163,20 @@ def phase_going_on(
 ) -> Iterator[list[int]]:
     """While the block runs leaders of some topics are moved, where the phase is about that; yields
     how many, move by move."""
-    over, moves = threading.Event(), list[int]()
+    moves = list[int]()
     if load.phase is not Phase.LEADER_CHANGES:
         yield moves
         return
 
     def move() -> None:
+        if len(moves) == MOVES:
+            return
         try:
             with Cluster(plan.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
-                while not over.wait(_BETWEEN_MOVES_S if moves else _FIRST_MOVE_S):
-                    moved = rotate_own_topics(cluster, plan.names[:MOVED_TOPICS])
-                    moves.append(len(moved.election.outcomes))
-                    if len(moves) == MOVES:
-                        return
+                moved = rotate_own_topics(cluster, plan.names[:MOVED_TOPICS])
+            moves.append(len(moved.election_outcome.outcomes))
         except KipctlError as error:
             message(f"Leaders could not be moved: {error}")
 
-    thread = threading.Thread(target=move)
-    thread.start()
-    try:
+    with every(_BETWEEN_MOVES_S, move):
         yield moves
-    finally:
-        over.set()
-        thread.join()

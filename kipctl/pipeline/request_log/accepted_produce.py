@@ -4,26 +4,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.request_log.bodies import with_bodies, with_whole_header
-from kipctl.pipeline.request_log.line_pieces import (
-    HEAD_END,
-    MARKER,
-    answered_us,
-    before_first,
-    stamp_of,
-)
-from kipctl.pipeline.request_log.places import Place, Seen, address_of
+from kipctl.pipeline.request_lines.rows import Kind
+from kipctl.pipeline.request_log.groups import followed_of, of_kind
+from kipctl.pipeline.request_log.places import Place, Seen
 from kipctl.protocol.api import ApiKey
 
-_LINES_PARSED = 20_000
-"""About as many Produce requests are looked at: partitions are written all the time."""
+_REQUESTS_LOOKED_AT = 20_000
+"""About as many of Produce: partitions are written all the time."""
 
 
 def votes_for(
-    text: DataFrame, zone: Column, unknown: Sequence[Seen], places: Sequence[Place]
+    rows: DataFrame, unknown: Sequence[Seen], places: Sequence[Place]
 ) -> dict[tuple[str | None, str], dict[int, int]]:
     """For the addresses that are `unknown`: by cluster and address, how often a partition was
     written there that this broker leads, as Metadata answers had it by then.
@@ -37,34 +31,21 @@ def votes_for(
         if key not in busiest or busiest[key].served < of.served:
             busiest[key] = of
     chosen = [(of.file, of.address, cluster) for (cluster, _), of in busiest.items()]
-    every = max(1, sum(of.served for of in busiest.values()) // _LINES_PARSED)
-    head = before_first("value", HEAD_END)
-    is_metadata, is_produce = (
-        F.contains(head, F.lit(f'"requestApiKey":{int(api)},'))
-        for api in (ApiKey.METADATA, ApiKey.PRODUCE)
-    )
-    is_sampled = F.pmod(F.xxhash64("value"), F.lit(every)) == 0
-    lines = (
-        text.filter(F.col("file").isin(sorted({of.file for of in busiest.values()})))
-        .filter(F.contains("value", F.lit(MARKER)) & (is_metadata | (is_produce & is_sampled)))
-        .select(
-            F.col("value").alias("whole"),
-            "file",
-            answered_us(stamp_of("value"), zone).alias("time_us"),
-        )
-        .transform(with_whole_header)
-        .transform(with_bodies)
-        .select("*", address_of("header.connection").alias("address"))
-    )
-    wanted = text.sparkSession.createDataFrame(
+    every = max(1, sum(of.served for of in busiest.values()) // _REQUESTS_LOOKED_AT)
+    is_sampled = F.pmod(F.xxhash64("connection", "slot"), F.lit(every)) == 0
+    is_of = F.col("api_key") == int(ApiKey.METADATA)
+    is_of |= (F.col("api_key") == int(ApiKey.PRODUCE)) & is_sampled
+    of_files = F.col("file").isin(sorted({of.file for of in busiest.values()}))
+    requests = followed_of(of_kind(rows, Kind.FOLLOWED).filter(of_files & is_of))
+    wanted = rows.sparkSession.createDataFrame(
         pa.table(
             [list(of) for of in zip(*chosen, strict=True)],
             pa.schema([(name, pa.string()) for name in ("file", "address", "cluster")]),
         )
     )
     of_file = wanted.select("file", "cluster").distinct()
-    leaders = lines.join(of_file, "file").transform(leaders_of)
-    written = lines.join(wanted, ["file", "address"]).transform(_written)
+    leaders = requests.join(of_file, "file").transform(leaders_of)
+    written = requests.join(wanted, ["file", "address"]).transform(_written)
     counted = with_leader(written, leaders).filter("leader is not null")
     votes: dict[tuple[str | None, str], dict[int, int]] = defaultdict(dict)
     for row in counted.groupBy("cluster", "address", "leader").count().collect():
@@ -72,42 +53,35 @@ def votes_for(
     return votes
 
 
-def _written(lines: DataFrame) -> DataFrame:
-    """A row for each partition of a Produce request that was accepted."""
-    return (
-        lines.select(
-            "cluster", "address", "time_us", F.explode("produced.response.responses").alias("t")
-        )
-        .select(
-            "cluster",
-            "address",
-            "time_us",
-            F.coalesce("t.name", "t.topicId").alias("topic"),
-            F.explode("t.partitionResponses").alias("p"),
-        )
-        .filter("p.errorCode = 0")
-        .select("cluster", "address", "time_us", "topic", F.col("p.index").alias("partition"))
+def _partitions(requests: DataFrame, api: ApiKey) -> DataFrame:
+    of_api = requests.filter(F.col("api_key") == int(api)).withColumnRenamed(
+        "received_us", "time_us"
     )
+    return of_api.select("*", F.explode("partitions").alias("p")).select("*", "p.*")
 
 
-def leaders_of(lines: DataFrame) -> DataFrame:
+def _written(requests: DataFrame) -> DataFrame:
+    """A row for each partition of a Produce request that was accepted."""
+    accepted = _partitions(requests, ApiKey.PRODUCE).filter("error = 0")
+    topic = F.coalesce("topic_name", "topic_id").alias("topic")
+    return accepted.select("cluster", "address", "time_us", topic, "partition")
+
+
+def leaders_of(requests: DataFrame) -> DataFrame:
     """When each leader of a partition was first named: `cluster`, `topic`, `partition`, `leader`,
     `time_us`; topics by their names and by their ids.
 
-    `lines` have `cluster`, `time_us` and `asked`. Of two leaders the one of the higher leader epoch
-    is the later, whatever brokers that had not heard yet went on to say.
+    `requests` have `cluster`, and are of FOLLOWED_REQUESTS. Of two leaders the one of the higher
+    leader epoch is the later, whatever brokers that had not heard yet went on to say.
     """
     named = (
-        lines.select("cluster", "time_us", F.explode("asked.response.topics").alias("t"))
-        .select("cluster", "time_us", "t", F.explode(F.array("t.name", "t.topicId")).alias("topic"))
-        .select("cluster", "time_us", "topic", F.explode("t.partitions").alias("p"))
-        .filter("p.leaderId >= 0 and topic is not null")
+        _partitions(requests, ApiKey.METADATA)
+        .withColumn("topic", F.explode(F.array("topic_name", "topic_id")))
+        .filter("hint_leader >= 0 and topic is not null")
         .groupBy(
-            "cluster",
-            "topic",
-            F.col("p.partitionIndex").alias("partition"),
-            F.col("p.leaderEpoch").alias("epoch"),
-            F.col("p.leaderId").alias("leader"),
+            *("cluster", "topic", "partition"),
+            F.col("hint_epoch").alias("epoch"),
+            F.col("hint_leader").alias("leader"),
         )
         .agg(F.min("time_us").alias("time_us"))
     )

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from kipctl.documents.analysis import RequestLogAnalysis
 from kipctl.errors import UsageError
 from kipctl.pipeline.analysis import Make, collected
 from kipctl.pipeline.checkpoint import checkpointed
@@ -29,6 +29,7 @@ from kipctl.pipeline.request_log.behaviours import (
 )
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import document_of
+from kipctl.pipeline.request_log.findings import episode_facts, metadata_facts
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts
@@ -41,6 +42,8 @@ BY = ("broker", "client_id", "software", "origin")
 ROWS_SHOWN = 1000
 """Of each cluster so many clients, software and rows of `apis` are named: those of the most
 requests."""
+FACTS_READ = 20_000
+"""Of each cluster: of a few hundred counts each, those of the most frequent."""
 _COLUMNS_OF = {"client_id": ("client",), "software": SOFTWARE}
 
 
@@ -64,7 +67,7 @@ class LogQuestion:
 
 def analyse(
     log: RequestLog, question: LogQuestion = LogQuestion(), save_to: str | None = None
-) -> dict[str, Any]:
+) -> RequestLogAnalysis:
     """The document of `analyze request-log --output json`; docs/request-log.md describes it.
 
     With `save_to`, which `saving.make_new` has made, its tables are written there, each as a folder
@@ -73,7 +76,7 @@ def analyse(
     Lines are read a second time when clients were told of leader errors, to see what they did
     then. Every list has one order: it does not depend on how Spark divided the work.
     """
-    spark = log.text.sparkSession
+    spark = log.rows.sparkSession
     whole = {
         "clients": client_counts(log.calls).filter("is_client").drop("is_client"),
         "apis": api_counts(log.calls, "cluster", *question.keys).drop("first_us", "last_us"),
@@ -101,6 +104,7 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
             [by_most, *of_software, "client"],
         ),
         "errors": lambda: error_counts(log.calls),
+        "storms": lambda: _first_facts(metadata_facts(metadata_requests(log.calls))),
         "metadata": lambda: _first(
             metadata_counts(metadata_requests(log.calls)),
             ROWS_SHOWN,
@@ -121,8 +125,17 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
             ["cluster", F.col("client").isNull()],
             [F.col("errors").desc(), *SOFTWARE, "client"],
         )
+        tables["facts"] = lambda: _first_facts(
+            episode_facts(judged, metadata_requests(log.calls), log)
+        )
         tables["clocks"] = lambda: clocks
     return tables
+
+
+def _first_facts(facts: DataFrame) -> DataFrame:
+    """Those of all clients together, and of those of single clients the most frequent."""
+    of: list[Column | str] = ["cluster", F.col("client").isNull()]
+    return _first(facts, FACTS_READ, of, [F.col("times").desc(), *SOFTWARE, "client"])
 
 
 def _first(

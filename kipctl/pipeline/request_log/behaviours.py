@@ -1,21 +1,22 @@
 """What refused clients did, counted by software and by client, and judged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
+from kipctl.client_behaviour.behaviour import Seen, Waits
+from kipctl.client_behaviour.doubt import Doubt
 from kipctl.client_behaviour.episode import AT_ONCE_US, WENT_TO_HINTED, HintFault, Outcome
+from kipctl.documents.analysis import RefusedCounts
+from kipctl.documents.pages import Row
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.columns import count_if, nearest_rank, sum_of
 from kipctl.pipeline.redirect_episodes import PARTITION
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.protocol.api import ApiKey
-
-Row = Mapping[str, Any]
 
 _TIMES_OF_BROKERS = pa.schema(
     [
@@ -77,7 +78,7 @@ def with_coverage(episodes: DataFrame, log: RequestLog) -> DataFrame:
         ]
         ids = sorted({node.id for node in nodes})
         rows.append({"cluster": cluster, "ids": ids, "times": times})
-    known = log.text.sparkSession.createDataFrame(pa.Table.from_pylist(rows, _TIMES_OF_BROKERS))
+    known = log.rows.sparkSession.createDataFrame(pa.Table.from_pylist(rows, _TIMES_OF_BROKERS))
 
     def is_logged(broker: Column) -> Column:
         return F.exists(
@@ -286,7 +287,7 @@ _COUNTED = (
 _WAITS = ("wait_p50_us", "wait_p99_us", "wait_max_us", "longest_us")
 
 
-def counts_of(row: Row | None) -> dict[str, dict[str, Any]]:
+def counts_of(row: Row | None) -> RefusedCounts:
     """What `seen_of` judges, as it stands in the document: `episodes`, `followed_hints` and
     `wait_ms`; None where brokers are not known, or nothing was seen."""
     if row is None:
@@ -294,7 +295,7 @@ def counts_of(row: Row | None) -> dict[str, dict[str, Any]]:
         row |= dict.fromkeys(_WAITS) | {f"{name_of(of.value)}_hints": 0 for of in WENT_TO_HINTED}
     is_known = not row["episodes"] or row["of_unknown_brokers"] < row["episodes"]
     followed = sum(row[f"{name_of(of.value)}_hints"] for of in WENT_TO_HINTED)
-    times = {name.split("_")[-2]: row[name] for name in _WAITS}
+    p50, p99, longest, until = (None if row[name] is None else row[name] / 1000 for name in _WAITS)
     return {
         "episodes": {"total" if name == "episodes" else name: row[name] for name in _COUNTED},
         "followed_hints": {
@@ -304,6 +305,9 @@ def counts_of(row: Row | None) -> dict[str, dict[str, Any]]:
         },
         "wait_ms": {
             "episodes": row["waits"],
-            **{of: None if us is None else us / 1000 for of, us in times.items()},
+            "p50": p50,
+            "p99": p99,
+            "max": longest,
+            "longest": until,
         },
     }

@@ -5,11 +5,9 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.request_log.bodies import REPLICA
+from kipctl.pipeline.request_lines.contents import REPLICA, UNKNOWN
 from kipctl.protocol.api import ApiKey
 
-UNKNOWN = "unknown"
-"""What Kafka writes for a client's software until ApiVersions told it (KIP-511)."""
 BROKER_APIS = (4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82)
 """What only brokers and controllers ask of one another: LeaderAndIsr, StopReplica, UpdateMetadata,
 ControlledShutdown, WriteTxnMarkers, Vote, BeginQuorumEpoch, EndQuorumEpoch, AlterPartition,
@@ -38,7 +36,8 @@ def with_caller(calls: DataFrame, brokers: Collection[int]) -> DataFrame:
     of_connection = Window.partitionBy("cluster", "connection", "is_forwarded")
     is_number = F.col("client").isin([str(broker) for broker in sorted(brokers)])
     own = F.col("client").rlike(_BROKERS_OWN) | F.col("api_key").isin(*BROKER_APIS)
-    is_replica = (F.col("api_key") == int(ApiKey.FETCH)) & F.col("client").rlike(REPLICA)
+    is_reader = F.col("client").rlike(rf"^(?:{REPLICA.pattern})$")
+    is_replica = (F.col("api_key") == int(ApiKey.FETCH)) & is_reader
     kept = [name for name in calls.columns if name != "software"]
     known = F.when(~F.col("is_forwarded"), F.col("_software"))
     return calls.select(

@@ -20,7 +20,8 @@ that are further apart are not found."""
 _LEAST_MOVES = 4
 _QUANTILE = 0.25
 
-_PARTITION = ("cluster", "client", "api_key", "topic", "partition")
+_CLIENT = ("cluster", "client", "api_key")
+_PARTITION = (*_CLIENT, "topic", "partition")
 
 
 def clock_differences(attempts: DataFrame) -> DataFrame:
@@ -33,23 +34,27 @@ def clock_differences(attempts: DataFrame) -> DataFrame:
     is behind. Only clients count that have one connection to each broker: of several with one id on
     one host, nobody could tell which one moved.
     """
-    of_client = Window.partitionBy("cluster", "client", "api_key")
-    connections = F.collect_set("connection").over(of_client)
-    brokers = F.collect_set("broker").over(of_client)
     at_broker = Window.partitionBy(*_PARTITION, "broker").orderBy("sent_us")
-    known = attempts.filter(f"broker is not null and api_key != {int(ApiKey.METADATA)}").select(
-        *_PARTITION,
-        "broker",
-        "sent_us",
-        is_leader_error().alias("refused"),
-        (F.size(connections) == F.size(brokers)).alias("is_one"),
-        F.lag("sent_us").over(at_broker).alias("previous_us"),
+    of_brokers = attempts.filter(f"broker is not null and api_key != {int(ApiKey.METADATA)}")
+    is_one = F.count_distinct("connection") == F.count_distinct("broker")
+    single = of_brokers.groupBy(*_CLIENT).agg(is_one.alias("is_one")).filter("is_one")
+    same_client = [F.col(f"of.{name}").eqNullSafe(F.col(f"single.{name}")) for name in _CLIENT]
+    known = (
+        of_brokers.alias("of")
+        .join(single.alias("single"), same_client, "left_semi")
+        .select(
+            *_PARTITION,
+            "broker",
+            "sent_us",
+            is_leader_error().alias("refused"),
+            F.lag("sent_us").over(at_broker).alias("previous_us"),
+        )
     )
     first = F.col("previous_us").isNull() | (F.col("sent_us") - F.col("previous_us") > NEAR_US)
-    arrivals = known.filter(F.col("is_one") & first).select(
+    arrivals = known.filter(first).select(
         *_PARTITION, F.col("broker").alias("to_broker"), F.col("sent_us").alias("arrived_us")
     )
-    refused = known.filter("is_one and refused").select(
+    refused = known.filter("refused").select(
         *_PARTITION, F.col("broker").alias("from_broker"), F.col("sent_us").alias("refused_us")
     )
     # Of several refused ones under way at a time, the client may have turned away after the first.

@@ -19,9 +19,6 @@ _HALF_HOUR_US = 1_800_000_000
 _NEAR_US = 120_000_000
 _HOUR_US = 3_600_000_000
 _DAY_US = 86_400_000_000
-TURN_SLOT_US = 600_000_000
-"""Of lines it is kept where the first and the last one is, for each such time: enough to see that
-they go back by half an hour."""
 
 
 @dataclass(frozen=True, slots=True)

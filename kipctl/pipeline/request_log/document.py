@@ -2,43 +2,61 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
-from kipctl.client_behaviour.behaviour import Behaviour, verdict_document
-from kipctl.client_behaviour.software import Software, expected, known_bug
+from kipctl.client_behaviour.behaviour import Behaviour, expected, verdict_document
+from kipctl.client_behaviour.findings.catalogue import known_bug
+from kipctl.client_behaviour.software import Software
+from kipctl.documents.analysis import (
+    ApiUse,
+    BrokenLine,
+    ClockDifference,
+    FleetRow,
+    LineCounts,
+    LoggedBroker,
+    LoggedCluster,
+    LoggedMetadata,
+    MetadataAsker,
+    NotLeader,
+    Period,
+    RackBytes,
+    RackReads,
+    RefusedClient,
+    RequestLogAnalysis,
+)
+from kipctl.documents.pages import Row
 from kipctl.pipeline.request_log.behaviours import counts_of, seen_of
 from kipctl.pipeline.request_log.coverage import Logged, hours_apart
+from kipctl.pipeline.request_log.findings import findings_of
 from kipctl.pipeline.request_log.log import RequestLog
-from kipctl.pipeline.request_log.places import unknown
+from kipctl.pipeline.request_log.places import Node, unknown
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.trace.codes import MetadataCause
 
-Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
 _LEAST_MOVES = 10
 """Fewer may all be of clients that learned of a move without being refused."""
-_OF_API = ("cluster", "api", "api_key", "api_version", "requests")
-_SHOWN = {"client": "client_id", "software_name": "software"}
+_SHOWN = {"client": "client_id", "software_name": "software", "api_version": "version"}
 
 
-def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
+def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> RequestLogAnalysis:
     """The document: of all lines, and of each cluster by itself."""
     clusters = sorted({row["cluster"] for row in rows["usage"]}, key=lambda name: name or "")
     return {
-        "lines": asdict(log.lines),
+        "lines": cast(LineCounts, asdict(log.lines)),
         "copies": dict(log.copies),
-        "envelopes": log.envelopes,
+        "envelopes": dict(log.envelopes),
         "untimed": log.untimed,
         "turned_clocks": [
             {"file": file, "at": _moment(turn.at_us), "is_forward": turn.is_forward}
             for file, turn in log.turns.items()
         ],
-        "broken_lines": [line._asdict() for line in log.broken],
+        "broken_lines": [cast(BrokenLine, line._asdict()) for line in log.broken],
         "clusters": [
             _cluster(
                 log,
@@ -53,7 +71,7 @@ def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
     }
 
 
-def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> dict[str, Any]:
+def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> LoggedCluster:
     errors = rows["errors"]
     produce = [row for row in errors if row["api_key"] == ApiKey.PRODUCE]
     fetch = [row for row in errors if row["api_key"] == ApiKey.FETCH]
@@ -74,13 +92,7 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
         "cluster_id": cluster,
         "period": period,
         "apis": [
-            {
-                **{_SHOWN.get(name, name): row[name] for name in row if name not in _OF_API},
-                "api": row["api"],
-                "api_key": row["api_key"],
-                "version": row["api_version"],
-                "requests": row["requests"],
-            }
+            cast(ApiUse, {_SHOWN.get(name, name): row[name] for name in row if name != "cluster"})
             for row in sorted(rows["apis"], key=lambda r: (r["api_key"], r["api_version"]))
         ],
         "clients": [
@@ -96,6 +108,7 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
             for row in sorted(clients, key=lambda row: -row["requests"])
         ],
         "fleet": _fleet(rows),
+        "findings": findings_of([*rows.get("facts", []), *rows["storms"]]),
         "refused_clients": _refused_clients(rows.get("behaviours", [])),
         "produce_not_leader": _not_leader(refused),
         "produce_errors": _by_code(produce),
@@ -112,13 +125,13 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
         "metadata_clients": _metadata_clients(rows["metadata"]),
         "reads": _reads(rows["reads"]),
         "brokers": [
-            {
-                "broker": node,
-                "rack": next((of.rack for of in nodes if of.rack is not None), None),
-                "advertised": sorted({of.address for of in nodes}),
-                "addresses": sorted({place.address for _, place in at if place.broker == node}),
-                **_logged(log.logged.get((cluster, node)), hours.get(node)),
-            }
+            _broker(
+                node,
+                nodes,
+                sorted({place.address for _, place in at if place.broker == node}),
+                log.logged.get((cluster, node)),
+                hours.get(node),
+            )
             for node, nodes in sorted(_by_id(log, cluster).items())
         ],
         "requests_served": sum(of.served for of, _ in at),
@@ -130,24 +143,34 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
     }
 
 
-def _by_id(log: RequestLog, cluster: str | None) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = defaultdict(list)
+def _by_id(log: RequestLog, cluster: str | None) -> dict[int, list[Node]]:
+    found: dict[int, list[Node]] = defaultdict(list)
     for node in sorted(log.nodes.get(cluster or "", ()), key=lambda node: node.address):
         found[node.id].append(node)
     return found
 
 
-def _logged(of: Logged | None, hours: float | None) -> dict[str, Any]:
-    """What there is of a broker's log, as it stands in the document."""
+def _broker(
+    node: int,
+    nodes: Sequence[Node],
+    addresses: list[str],
+    of: Logged | None,
+    hours_apart: float | None,
+) -> LoggedBroker:
+    """A broker, and what there is of its log."""
     times = of.times if of else ()
     return {
+        "broker": node,
+        "rack": next((one.rack for one in nodes if one.rack is not None), None),
+        "advertised": sorted({one.address for one in nodes}),
+        "addresses": addresses,
         "lines": of.lines if of else 0,
         "from": _moment(times[0][0]) if times else None,
         "to": _moment(times[-1][1]) if times else None,
         "gaps": [
             {"from": _moment(start), "to": _moment(end)} for start, end in (of.gaps if of else ())
         ],
-        "hours_apart": hours,
+        "hours_apart": hours_apart,
     }
 
 
@@ -155,7 +178,7 @@ def _moment(us: int) -> str:
     return datetime.fromtimestamp(us / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
-def _period(rows: Rows) -> dict[str, Any]:
+def _period(rows: Rows) -> Period:
     first = min((row["first_us"] for row in rows if row["first_us"] is not None), default=None)
     last = max((row["last_us"] for row in rows if row["last_us"] is not None), default=None)
     if first is None or last is None:
@@ -163,7 +186,7 @@ def _period(rows: Rows) -> dict[str, Any]:
     return {"from": _moment(first), "to": _moment(last), "seconds": (last - first) / 1e6}
 
 
-def clocks_of(rows: Rows) -> Rows:
+def clocks_of(rows: Rows) -> list[ClockDifference]:
     """What is known of each pair of brokers: by how much one clock is ahead of the other's.
 
     Rows are those of `clock_differences`; of pairs with fewer than _LEAST_MOVES moves one way,
@@ -174,7 +197,7 @@ def clocks_of(rows: Rows) -> Rows:
         for row in rows
         if row["moves"] >= _LEAST_MOVES
     }
-    found = []
+    found: list[ClockDifference] = []
     for first, second in sorted({(min(pair), max(pair)) for pair in quarter}):
         at_most = quarter.get((first, second))
         back = quarter.get((second, first))
@@ -197,7 +220,7 @@ def _partitions(rows: Iterable[Row]) -> int:
     return sum(row["partitions"] for row in rows)
 
 
-def _not_leader(rows: Iterable[Row]) -> dict[str, int]:
+def _not_leader(rows: Iterable[Row]) -> NotLeader:
     rows = list(rows)
     return {
         "total": _partitions(rows),
@@ -222,14 +245,14 @@ def _by_software(rows: Iterable[dict[str, Any]]) -> Mapping[tuple[str, str], Row
     return found
 
 
-def _fleet(rows: Mapping[str, Rows]) -> Rows:
+def _fleet(rows: Mapping[str, Rows]) -> list[FleetRow]:
     """A row for each software and version of clients."""
     apis = _by_software(row for row in rows["usage"] if row["origin"] == "client")
     errors = _by_software(row for row in rows["errors"] if row["origin"] == "client")
     behaved = _by_software(row for row in rows.get("behaviours", []) if row["client"] is None)
     metadata = _by_software(row for row in rows["metadata"] if not row["is_client"])
     reads = _by_software(rows["reads"])
-    fleet = []
+    fleet: list[FleetRow] = []
     of_clients = (
         row for row in rows["clients"] if not row["is_client"] and row["origin"] == "client"
     )
@@ -266,7 +289,7 @@ def _fleet(rows: Mapping[str, Rows]) -> Rows:
     return fleet
 
 
-def _refused_clients(rows: Rows) -> Rows:
+def _refused_clients(rows: Rows) -> list[RefusedClient]:
     """A row for each client that met a leader error, those of the most errors first."""
     clients = sorted(
         (row for row in rows if row["client"] is not None),
@@ -288,7 +311,7 @@ def _refused_clients(rows: Rows) -> Rows:
     ]
 
 
-def _metadata(rows: Iterable[Row]) -> dict[str, Any]:
+def _metadata(rows: Iterable[Row]) -> LoggedMetadata:
     rows = list(rows)
     rates = [row["per_minute"] for row in rows]
     total = sum(row["requests"] for row in rows)
@@ -308,7 +331,7 @@ def _metadata(rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
-def _metadata_clients(rows: Rows) -> Rows:
+def _metadata_clients(rows: Rows) -> list[MetadataAsker]:
     """A row for each client that asks without a cause that shows, the most frequent first; where it
     is a known bug of its software, with that."""
     clients = [row for row in rows if row["is_client"] and row["unexplained"]]
@@ -317,7 +340,9 @@ def _metadata_clients(rows: Rows) -> Rows:
             "client": f"{row['client']}@{row['host']}",
             "software": row["software_name"],
             "version": row["software_version"],
-            **{name: row[name] for name in ("requests", "unexplained", "answered_the_same")},
+            "requests": row["requests"],
+            "unexplained": row["unexplained"],
+            "answered_the_same": row["answered_the_same"],
             "asked": row["asked"],
             "known_bug": (
                 known_bug(Software(row["software_name"], row["software_version"])) or None
@@ -327,7 +352,7 @@ def _metadata_clients(rows: Rows) -> Rows:
     ]
 
 
-def _racks(rows: Rows) -> dict[str, Any]:
+def _racks(rows: Rows) -> RackBytes:
     """Bytes read by whether broker and client are in one rack."""
     known = [row for row in rows if row["broker_rack"] is not None]
     total = sum(row["bytes"] for row in known)
@@ -339,7 +364,7 @@ def _racks(rows: Rows) -> dict[str, Any]:
     }
 
 
-def _reads(rows: Rows) -> Rows:
+def _reads(rows: Rows) -> list[RackReads]:
     """What was read by client rack and broker rack."""
     fetches: Counter[tuple[str, str | None]] = Counter()
     sizes: Counter[tuple[str, str | None]] = Counter()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
@@ -16,23 +16,34 @@ from kipctl.pipeline.period import Period
 from kipctl.pipeline.preflight import is_zone
 
 _ZSTANDARD = "io.airlift.compress.zstd.ZstdCodec"
+LONGEST_LINE = 64 << 20
+"""Bytes. A line of Metadata has about 150 for each partition; what is longer is no text."""
+_DATA_OF_KAFKA = r"^\d{20}[.-]"
+"""How names of segments, indexes and snapshots begin (Kafka's `LogFileUtils`)."""
 _CLOCK_MARGIN_US = 3600 * 1_000_000
 """A file is written to after its last line is timed; clocks of brokers and storage differ."""
 
 
 def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) -> DataFrame:
-    """The lines of all files at these paths: `value`, `file` (a URI), `block` (where it begins).
+    """The lines of all files at these paths: `value`, `file` (a URI), `block` (where it begins),
+    and `id`, which grows by one from line to line of a block.
 
-    Folders are read with all that is in them but `_*` and `.*`; a file that several paths or links
-    name is read once. Files that were last written to an hour before the period begins, or earlier,
-    are not opened. Raises UsageError for a path that is not there, and for a period that is not one
-    of wall time.
+    Folders are read with all that is in them but `_*`, `.*`, and what Kafka keeps records in; a
+    file that several paths or links name is read once. Lines longer than 64 MiB are passed over:
+    Spark holds each whole. Files that were last written to an hour before the period begins, or
+    earlier, are not opened. Raises UsageError for a path that is not there, and for a period that
+    is not one of wall time.
     """
     check_period(period)
     roots = [literally(root) for root in _roots(spark, paths)]
     # Hadoop's own codec for .zst needs a native library. This one, in Java, comes with Spark.
-    lines = spark.read.option("io.compression.codecs", _ZSTANDARD).text(
-        roots, recursiveFileLookup=True
+    lines = (
+        spark.read.option("io.compression.codecs", _ZSTANDARD)
+        .option("mapreduce.input.linerecordreader.line.maxlength", LONGEST_LINE)
+        .text(roots, recursiveFileLookup=True)
+        .filter(~F.col("_metadata.file_name").rlike(_DATA_OF_KAFKA))
+        # Hadoop skips a longer line, but for the start of one that goes on after its block.
+        .filter(F.octet_length("value") < LONGEST_LINE)
     )
     if period.since:
         earliest = datetime.fromtimestamp((period.since.us - _CLOCK_MARGIN_US) / 1e6, UTC)
@@ -41,16 +52,17 @@ def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) 
         "value",
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
+        F.monotonically_increasing_id().alias("id"),
     )
 
 
 def check_period(period: Period) -> Period:
     """The period. Raises UsageError when it is not one of wall time."""
-    for moment in (period.since, period.until):
+    for moment in (period.since, period.before):
         if moment and not moment.is_wall:
             raise UsageError(
                 "A request log has no start to count from.",
-                "Give --since and --until as times, such as 2026-01-31T12:00:00.",
+                "Give --since and --before as times, such as 2026-01-31T12:00:00.",
             )
     return period
 
@@ -83,25 +95,22 @@ def parse_timezones(options: Iterable[str]) -> Timezones:
     return Timezones(everywhere, tuple(at))
 
 
-def zone_of(spark: SparkSession, timezones: Timezones) -> Column:
-    """The zone of a `file`. Raises UsageError for a path that is not there."""
-    zone = F.lit(timezones.everywhere)
+def zones_of(spark: SparkSession, timezones: Timezones) -> dict[str, str]:
+    """The zones of files that have one of their own. Raises UsageError for a path that is not
+    there."""
+    zones = {}
     for path, name in timezones.at:
-        found = (
-            spark.read.format("binaryFile")
-            .load([literally(root) for root in _roots(spark, [path])], recursiveFileLookup=True)
-            .select("_metadata.file_path")
-            .collect()
-        )
-        files = [row.file_path for row in found]
-        zone = F.when(F.col("file").isin(files), F.lit(name)).otherwise(zone)
-    return zone
+        roots = [literally(root) for root in _roots(spark, [path])]
+        files = spark.read.format("binaryFile").load(roots, recursiveFileLookup=True)
+        for row in files.select("_metadata.file_path").collect():
+            zones[row.file_path] = name
+    return zones
 
 
 def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     """The files and folders that paths with wildcards stand for, no file twice."""
     roots: list[str] = []
-    for path in paths:
+    for path in map(_folder_or_itself, paths):
         if Path(path).exists():
             roots.append(f"file:{Path(path).absolute()}")
             continue
@@ -118,3 +127,11 @@ def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:
         return each_once(roots) or roots  # links that lead nowhere, Spark reads as nothing
     except OSError as refused:
         raise UsageError(f"{refused.filename} cannot be read: {refused.strerror}.") from refused
+
+
+def _folder_or_itself(path: str) -> str:
+    """`logs` of `logs/*`, which is all that is in it: a store lists it once then, and is not asked
+    for each file. What a store holds at its root is named by no folder."""
+    folder = path.removesuffix("/*")
+    is_root = not folder.strip("/") or ("//" in folder and folder.count("/") == 2)
+    return path if is_root else folder

@@ -2,11 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
@@ -17,11 +17,12 @@ from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.pictures import bucket
 from kipctl.pipeline.preflight import why_not_read
+from kipctl.pipeline.request_lines.envelope import IS_FORWARDED, MARKER, OLD_TEXT, Way, way_of, ways
+from kipctl.pipeline.request_lines.reader import BROKEN_SHOWN, Reading
+from kipctl.pipeline.request_lines.rows import Kind
 from kipctl.pipeline.request_log.accepted_produce import votes_for
-from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
 from kipctl.pipeline.request_log.coverage import (
-    TURN_SLOT_US,
     Logged,
     SlotOfFile,
     Turn,
@@ -29,26 +30,11 @@ from kipctl.pipeline.request_log.coverage import (
     may_turn,
     turned,
 )
-from kipctl.pipeline.request_log.envelope import OLD_TEXT, Way, envelope_of, way_of, ways
-from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
-from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
-from kipctl.pipeline.request_log.line_pieces import (
-    IS_FORWARDED,
-    MARKER,
-    after_last,
-    answered_us,
-    cut,
-    cut_each,
-    stamp_of,
-)
+from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zones_of
+from kipctl.pipeline.request_log.groups import groups_of, of_kind, rows_of
 from kipctl.pipeline.request_log.opening import opened
 from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
 from kipctl.pipeline.request_log.summary import Span, Summary
-
-BROKEN_SHOWN = 20
-_SHOWN_LENGTH = 120
-_SECRET = r"""((?:salt|saltedPassword|hmac)\\*"\s*:\s*\\*")[^"\\]*"""
-"""Of a SCRAM user or a delegation token, whoever wrapped the line: each suffices to log in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +59,17 @@ class BrokenLine(NamedTuple):
 class RequestLog:
     """Lines of brokers' request logs, read once.
 
-    `calls` has the columns of `groups.groups_of` but `kind`, and `cluster`, `broker`,
-    `broker_rack`, and what `callers.with_caller` makes; it is kept in the executors' memory and
-    disks. What is at `seen` is at the `places` of the same number. `text` are the lines (`value`,
-    `file`, `block`), to be read again; `zone` is that of a `file`. `refused_slots`: when clients
-    were told of leader errors, in SLOT_US; `refusals`: in how
-    many requests. `copies`: files that were left out, as they hold what another one holds.
-    `logged`: what there is of each broker's log (`coverage.logged_by`). `envelopes`: how many lines
-    came in which one, by its name; `untimed`: requests whose lines tell no time.
+    `rows` are what was read of them, of ROWS. `calls` are those of requests, with `cluster`,
+    `broker`, `broker_rack`, and what `callers.with_caller` makes. Both are kept in the executors'
+    memory and disks. What is at `seen` is at the `places` of the same number. `refused_slots`: when
+    clients were told of leader errors, in SLOT_US. `copies`: files that were left out, as they hold
+    what another one holds. `logged`: what there is of each broker's log (`coverage.logged_by`).
+    `envelopes`: how many lines came in which one, by its name; `untimed`: requests whose lines tell
+    no time.
     """
 
     name: str
-    text: DataFrame
-    zone: Column
+    rows: DataFrame
     calls: DataFrame
     lines: LineCounts
     copies: Mapping[str, str]
@@ -97,9 +81,7 @@ class RequestLog:
     places: tuple[Place, ...]
     place_rows: DataFrame
     logged: Mapping[tuple[str | None, int | str], Logged]
-    spans: Mapping[str, Span]
     refused_slots: frozenset[int]
-    refusals: int
     turns: Mapping[str, Turn]
     """Files in which clocks were turned."""
     slice_us: int
@@ -117,69 +99,67 @@ def read_request_log(
 ) -> RequestLog:
     """Read request logs: files, folders and what is in them, wildcards, .gz, on any file system
     that Spark reads; no file twice, however often it is named. Lines may be in envelopes
-    (`envelope`): files that hold such are read again for it.
+    (`envelope`): where some are, all are read again for it.
 
     `timezones` are the zones of the brokers' clocks, which log4j does not write. Of the log the
     period is taken; lines that tell no time are in no period. `broker_at` names brokers by address,
     see `places_of`. Raises UsageError for a path that is not there, a period that is not one of
     wall time or in which no request lies, PipelineError when no line is a request's, or none can be
-    read. To be counted `by_time` lines are read once more before, to see how long they last, and of
-    a period, to see what envelopes they are in.
+    read. To be counted `by_time` lines are read once more, when it is known how long they last.
     """
     name = ", ".join(paths)
-    every = text_of(spark, paths, period)
-    zone = zone_of(spark, timezones)
-    # What is in an envelope may not even show its time.
-    how = _ways_of(every) if by_time or period != ALWAYS else {}
+    text = text_of(spark, paths, period)
+    since, before = period.since, period.before
+    reading = Reading(
+        timezones.everywhere,
+        zones_of(spark, timezones),
+        since.us if since else None,
+        before.us if before else None,
+    )
+    how: dict[str, Way] = {}
     while True:
-        text = opened(every, how)
-        if period != ALWAYS:
-            us = answered_us(stamp_of("value"), zone)
-            text = text.select("*", us.alias("_us")).filter(period.condition("_us", 0)).drop("_us")
-        slice_us = bucket(_lasts_us(text, zone)) if by_time else 0
-        groups = groups_of(cut(text, zone), slice_us).transform(checkpointed)
-        summary = Summary.of(groups)
+        rows = rows_of(opened(text, how), reading).transform(checkpointed)
+        summary = Summary.of(rows)
         # What was not seen before it was opened: envelopes of mixed kinds, or broken lines in them.
         further = ways(summary.envelopes, how)
-        if further == how:
+        if further != how:
+            how = further
+        elif by_time and not reading.slice_us:
+            reading = replace(reading, slice_us=bucket(summary.lasts_us))
+        else:
             break
-        how = further
     if summary.copies:
-        is_kept = ~F.col("file").isin(list(summary.copies))
-        text, groups = text.filter(is_kept), groups.filter(is_kept)
-    if not summary.lines[PARSED] + summary.lines[BROKEN]:
+        rows = rows.filter(~F.col("file").isin(list(summary.copies)))
+    if not summary.lines[Kind.PARSED] + summary.lines[Kind.BROKEN]:
         every = text_of(spark, paths)
         is_outside = (
             period != ALWAYS and not every.filter(F.contains("value", F.lit(MARKER))).isEmpty()
         )
         raise without_requests(
-            name, every.inputFiles(), summary.lines[OTHER], is_outside=is_outside
+            name, every.inputFiles(), summary.lines[Kind.OTHER], is_outside=is_outside
         )
-    broken = (
-        _broken_lines(every, zone, period, summary.broken_files, how)
-        if summary.broken_files
-        else ()
-    )
+    broken = _broken_lines(rows, text, summary.broken_files, how) if summary.broken_files else ()
     envelopes = Counter[str]()
     for (_, envelope, _), count in summary.envelopes.items():
         if not way_of(envelope):
             envelopes[envelope] += count
-    if not summary.lines[PARSED]:
-        raise nothing_read(name, broken, summary.lines[BROKEN], envelopes[OLD_TEXT])
+    if not summary.lines[Kind.PARSED]:
+        raise nothing_read(name, broken, summary.lines[Kind.BROKEN], envelopes[OLD_TEXT])
     places = places_of(summary.seen, broker_at)
     if not_known := unknown(summary.seen, places):
-        votes = votes_for(text, zone, not_known, places)
+        votes = votes_for(rows, not_known, places)
         places = places_of(summary.seen, broker_at, votes)
     nodes = nodes_of(summary.seen)
     logged = logged_by(summary.seen, places)
     place_rows = _rows_of(spark, places, logged)
+    groups = groups_of(rows, reading.slice_us)
     return RequestLog(
         name=name,
-        text=text,
-        zone=zone,
+        rows=rows,
         calls=_calls(groups, place_rows, nodes).transform(checkpointed),
         lines=LineCounts(
-            sum(summary.lines.values()), *(summary.lines[of] for of in (PARSED, BROKEN, OTHER))
+            sum(summary.lines.values()),
+            *(summary.lines[of] for of in (Kind.PARSED, Kind.BROKEN, Kind.OTHER)),
         ),
         copies={unquoted(of): unquoted(kept) for of, kept in summary.copies.items()},
         envelopes=dict(sorted(envelopes.items())),
@@ -190,59 +170,27 @@ def read_request_log(
         places=tuple(places),
         place_rows=place_rows,
         logged=logged,
-        spans=summary.spans,
         refused_slots=summary.refused_slots,
-        refusals=summary.refusals,
-        turns=_turns(text, zone, summary.spans),
-        slice_us=slice_us,
+        turns=_turns(rows, summary.spans),
+        slice_us=reading.slice_us,
     )
 
 
-def _ways_of(text: DataFrame) -> dict[str, Way]:
-    """How the files are to be opened that hold lines in envelopes."""
-    rows = (
-        text.filter(F.contains("value", F.lit(MARKER)))
-        .select(
-            "file",
-            envelope_of(
-                F.col("value"), stamp_of("value"), after_last("value", MARKER + IS_FORWARDED)
-            ).alias("envelope"),
-        )
-        .filter("envelope is not null")
-        .groupBy("file", "envelope")
-        .count()
-        .collect()
-    )
-    return ways({(row.file, row.envelope, True): row["count"] for row in rows})
-
-
-def _turns(text: DataFrame, zone: Column, spans: Mapping[str, Span]) -> dict[str, Turn]:
-    """Files in which clocks were turned. Lines are read again for it where that can be."""
+def _turns(rows: DataFrame, spans: Mapping[str, Span]) -> dict[str, Turn]:
+    """Files in which clocks were turned."""
     files = [file for file, span in spans.items() if may_turn(span.first_us, span.last_us)]
     if not files:
         return {}
-    at = F.struct("block", F.monotonically_increasing_id().alias("id"))
-    us = answered_us(stamp_of("value"), zone).alias("us")
-    timed = text.select("file", at.alias("at"), us, F.contains("value", F.lit(MARKER)).alias("is"))
-    rows = (
-        timed.filter(F.col("is") & F.col("us").isNotNull() & F.col("file").isin(files))
-        .groupBy("file", F.floor(F.col("us") / TURN_SLOT_US))
-        .agg(F.min("us"), F.max("us"), F.min("at"), F.max("at"))
-        .collect()
+    times = of_kind(rows, Kind.TIMES).filter(F.col("file").isin(files))
+    first, last = F.struct("block", "id"), F.struct("block", "last_id")
+    in_slots = times.groupBy("file", "slot").agg(
+        F.min("first_us"), F.max("last_us"), F.min(first), F.max(last)
     )
     slots: dict[str, list[SlotOfFile]] = defaultdict(list)
-    for file, _, first_us, last_us, first_at, last_at in rows:
+    for file, _, first_us, last_us, first_at, last_at in in_slots.collect():
         slots[file].append(SlotOfFile(first_us, last_us, tuple(first_at), tuple(last_at)))
     found = ((file, turned(of)) for file, of in sorted(slots.items()))
     return {unquoted(file): turn for file, turn in found if turn}
-
-
-def _lasts_us(text: DataFrame, zone: Column) -> int:
-    """From the first answer to the last one."""
-    us = answered_us(stamp_of("value"), zone).alias("us")
-    requests = text.filter(F.contains("value", F.lit(MARKER))).select(us)
-    [(first, last)] = requests.agg(F.min("us"), F.max("us")).collect()
-    return 0 if first is None else int(last - first)
 
 
 def without_requests(
@@ -253,7 +201,7 @@ def without_requests(
     if is_outside:
         return UsageError(
             f"No request line of {name} lies in the period.",
-            "All times are UTC, unless --since and --until, or --timezone for the lines, say more.",
+            "Times are UTC, unless --since and --before, or --timezone for the lines, say more.",
         )
     if not files:
         return UsageError(
@@ -319,48 +267,35 @@ def _rows_of(
 
 def _calls(groups: DataFrame, places: DataFrame, nodes: Mapping[str, frozenset[Node]]) -> DataFrame:
     brokers = {node.id for of_cluster in nodes.values() for node in of_cluster}
-    parsed = groups.filter(F.col("kind") == PARSED).drop("kind")
+    parsed = groups.filter(F.col("kind") == Kind.PARSED).drop("kind")
     return parsed.join(places, ["file", "address"], "left").transform(with_caller, brokers)
 
 
 def _broken_lines(
-    text: DataFrame, zone: Column, period: Period, files: Sequence[str], how: Mapping[str, Way]
+    rows: DataFrame, text: DataFrame, files: Sequence[str], how: Mapping[str, Way]
 ) -> tuple[BrokenLine, ...]:
-    """The first BROKEN_SHOWN broken lines in the period, by file and number; of all lines `text`,
-    of which those of some files are opened (`how`). One of several pieces has the first's number.
+    """The first BROKEN_SHOWN broken lines, by file and number. One of several pieces has the
+    first's number.
 
-    Spark reads a file in blocks and does not number its lines, so the first of the files are read
-    again: the lines of each block are counted, and those of the blocks before added up. Within a
-    block, ids grow by one from line to line.
+    Spark reads a file in blocks and does not number its lines: those of each block are counted, and
+    those of the blocks before added up. Within a block, ids grow by one from line to line. Of files
+    that were opened (`how`) the lines of `text` are counted, as they are.
     """
-    chosen = text.filter(F.col("file").isin(list(files[:BROKEN_SHOWN])))
-    numbered = chosen.select("*", F.monotonically_increasing_id().alias("id"))
-    blocks = numbered.groupBy("file", "block").agg(F.count("*").alias("lines"), F.min("id"))
-    counted = sorted(tuple(row) for row in blocks.collect())
-    found = (
-        cut_each(opened(numbered, how), zone, "value", "file", "block", "id")
-        .filter(period.condition("first_us", 0))
-        .transform(narrowed)
-        .transform(with_header_of_pieces)
-        .filter("is_request and header is null and notes.header is null")
-        .select(
-            "file",
-            "block",
-            "id",
-            F.regexp_replace(
-                F.translate(F.substring("value", 1, _SHOWN_LENGTH), "\r\n", "  "), _SECRET, "$1..."
-            ).alias("text"),
-        )
-        .orderBy("file", "block", "id")
-        .limit(BROKEN_SHOWN)
-        .collect()
-    )
+    chosen = F.col("file").isin(list(files[:BROKEN_SHOWN]))
+    is_opened = F.col("file").isin(sorted(how))
+    shown = of_kind(rows, Kind.SHOWN).filter(chosen).select("file", "block", "id", "text")
+    blocks = of_kind(rows, Kind.BLOCK).filter(chosen & ~is_opened)
+    counted = blocks.groupBy("file", "block").agg(F.sum("requests"), F.min("id")).collect()
+    if how:
+        of_opened = text.filter(chosen & is_opened).groupBy("file", "block")
+        counted += of_opened.agg(F.count("*"), F.min("id")).collect()
     starts: dict[tuple[str, int], int] = {}
     last_file, passed = "", 0
-    for file, block, count, first_id in counted:
+    for file, block, count, first_id in sorted(map(tuple, counted)):
         passed = passed if file == last_file else 0
         starts[file, block] = passed - first_id + 1
         last_file, passed = file, passed + count
+    found = shown.orderBy("file", "block", "id").limit(BROKEN_SHOWN).collect()
     return tuple(
         BrokenLine(unquoted(row.file), starts[row.file, row.block] + row.id, row.text)
         for row in found

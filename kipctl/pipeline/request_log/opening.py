@@ -1,4 +1,4 @@
-"""Lines out of their envelopes: Spark's own functions, as executors need no Python for it.
+"""Lines out of their envelopes, by Spark's own functions: pieces of one may be in several tasks.
 
 Of files that hold envelopes all lines are opened: out of every JSON string that holds the marker,
 whatever its field is called and however deep it is wrapped; pieces into which runtimes cut long
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.request_log.envelope import (
+from kipctl.pipeline.request_lines.envelope import (
     COLOUR,
     DOCUMENTS,
     END,
@@ -76,11 +76,10 @@ _CUT_AT = 16_000
 
 
 def opened(text: DataFrame, how: Mapping[str, Way]) -> DataFrame:
-    """The lines of `text` (`value`, `file`, `block`, and `id` if it is there) without envelopes,
-    and `envelope`: what was cut off, null where nothing was looked for.
+    """The lines of `text` (`value`, `file`, `block`, `id`) without envelopes, and `envelope`: what
+    was cut off, null where nothing was looked for.
 
-    Of a line that was put together, `block` and `id` are those of its first piece. Ids grow from
-    line to line of a block.
+    Of a line that was put together, `block` and `id` are those of its first piece.
     """
     if not how:
         return text
@@ -97,11 +96,7 @@ def opened(text: DataFrame, how: Mapping[str, Way]) -> DataFrame:
 
 
 def _opened(text: DataFrame, way: Way) -> DataFrame:
-    lines = text
-    if "id" not in text.columns:
-        lines = text.select("*", F.monotonically_increasing_id().alias("id"))
-    if way.how == ENTRIES:
-        lines = _entries(lines)
+    lines = _entries(text) if way.how == ENTRIES else text
     nothing = F.lit(None).cast("string")
     lines = lines.select(
         "file",
@@ -126,10 +121,6 @@ def _opened(text: DataFrame, way: Way) -> DataFrame:
             lines = lines.transform(_documents)
     lines = lines.transform(_request_joined) if in_pieces else lines
     bare = F.regexp_replace("text", rf"{COLOUR}|\s+$", "")
-    # Kafka writes no spaces between fields, and lines are cut by its fields.
-    names = rf'(?m)^\s*("{LITERAL}")\s*:\s*'
-    compact = F.regexp_replace(F.regexp_replace(bare, names, "$1:"), r"\s*\n\s*", "")
-    bare = F.when(bare.rlike(MARKER + r"\s*\{\s*\n"), compact).otherwise(bare)
     bare = F.when(
         bare.contains(MARKER + '{""'), F.replace(bare, F.lit('""'), F.lit('"'))
     ).otherwise(bare)

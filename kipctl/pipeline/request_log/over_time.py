@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kipctl.documents.pages import CountInTime, LogTimeline
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.request_log.log import RequestLog
@@ -18,7 +19,7 @@ from kipctl.protocol.error_codes import error_name
 Rows = list[dict[str, Any]]
 
 
-def over_time(log: RequestLog) -> list[dict[str, Any]]:
+def over_time(log: RequestLog) -> list[LogTimeline]:
     """By cluster, of a log that was read `by_time`: `cluster_id`; `from_us` (of the first bucket,
     since the epoch) and `bucket_us`; and by name and bucket (its number) how many: `apis`, requests
     (those of followers apart), `software`, requests of clients, `errors`, answers for a partition,
@@ -60,19 +61,23 @@ def over_time(log: RequestLog) -> list[dict[str, Any]]:
     ]
 
 
-def _of_cluster(cluster: str | None, slice_us: int, found: dict[str, Rows]) -> dict[str, Any]:
+def _of_cluster(cluster: str | None, slice_us: int, found: dict[str, Rows]) -> LogTimeline:
     """Its rows, the buckets counted from its first."""
     rows = {of: [row for row in all_ if row["cluster"] == cluster] for of, all_ in found.items()}
     first = min(row["bucket"] for row in rows["apis"])
+
+    def counts(of: str) -> list[CountInTime]:
+        return [
+            {"name": row["name"], "bucket": row["bucket"] - first, "count": row["count"]}
+            for row in rows[of]
+        ]
+
     return {
         "cluster_id": cluster,
         "from_us": first * slice_us,
         "bucket_us": slice_us,
-        **{
-            of: [
-                {"name": row["name"], "bucket": row["bucket"] - first, "count": row["count"]}
-                for row in all_
-            ]
-            for of, all_ in rows.items()
-        },
+        "apis": counts("apis"),
+        "software": counts("software"),
+        "errors": counts("errors"),
+        "metadata": counts("metadata"),
     }

@@ -10,26 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-
 from kipctl.errors import UsageError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-
-_LOCAL_AND_REMOTE = r"^([^-]*):(\d+)-([^-]*):(\d+)-"
-
-
-def address_of(connection: str | Column) -> Column:
-    """The broker's `host:port` in `connection`: local address, remote one, and what numbers it."""
-    host, port = (F.regexp_extract(connection, _LOCAL_AND_REMOTE, group) for group in (1, 2))
-    return F.concat_ws(":", host, port)
-
-
-def host_of(connection: str | Column) -> Column:
-    """The client's host in `connection`."""
-    return F.regexp_extract(connection, _LOCAL_AND_REMOTE, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +35,8 @@ class Seen:
     """What the lines of one file at one address show of where they were written.
 
     `served`: requests of clients to produce or to fetch, which only brokers answer. `metadata`: the
-    nodes that answers named, by cluster id. `followers`: ids of brokers that fetched here, and from
-    which host.
+    nodes of the clusters that answers named here, by cluster id. `followers`: ids of brokers that
+    fetched here, and from which host.
     """
 
     file: str

@@ -1,20 +1,18 @@
 """What the driver has to know of all lines of a request log before they are shared out."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.columns import is_leader_error
-from kipctl.pipeline.request_log.groups import BROKEN, PARSED
+from kipctl.pipeline.request_lines.rows import SLOT_US, Kind
+from kipctl.pipeline.request_log.groups import groups_of, of_kind
 from kipctl.pipeline.request_log.places import Node, Seen
 from kipctl.protocol.api import ApiKey
 
-SLOT_US = 10_000_000
-"""Refusals are noted by slots of this length."""
 _FOLLOWER = r"^broker-(\d{1,9})-fetcher-\d+$"
 
 _CONTENT = ("requests", "first_us", "last_us", "client", "connection", "api_key", "answers")
@@ -42,11 +40,19 @@ class Summary:
     seen: list[Seen]
     spans: dict[str, Span]
     refused_slots: frozenset[int]
-    refusals: int
+
+    @property
+    def lasts_us(self) -> int:
+        """From the first answer to the last one."""
+        first = min((span.first_us for span in self.spans.values()), default=0)
+        return max((span.last_us for span in self.spans.values()), default=0) - first
 
     @classmethod
-    def of(cls, groups: DataFrame) -> "Summary":
-        is_parsed = F.col("kind") == PARSED
+    def of(cls, read: DataFrame) -> "Summary":
+        """Of rows of ROWS."""
+        groups = groups_of(read)
+        named = of_kind(read, Kind.NODE).select("kind", F.struct("cluster", "node").alias("named"))
+        is_parsed = F.col("kind") == Kind.PARSED
         is_replica = F.col("client").rlike(_FOLLOWER)
         is_served = F.col("api_key").isin(int(ApiKey.PRODUCE), int(ApiKey.FETCH)) & ~F.coalesce(
             is_replica | F.col("client").startswith("raft-client-"), F.lit(False)
@@ -56,7 +62,8 @@ class Summary:
         )
         slot = F.floor(F.col("last_us") / SLOT_US)
         rows = (
-            groups.groupBy("kind", "file", F.when(is_parsed, F.col("address")).alias("address"))
+            groups.unionByName(named, allowMissingColumns=True)
+            .groupBy("kind", "file", F.when(is_parsed, F.col("address")).alias("address"))
             .agg(
                 F.sum("requests").alias("requests"),
                 F.bit_xor(F.xxhash64(*_CONTENT)).alias("content"),
@@ -65,42 +72,40 @@ class Summary:
                 F.min("first_us").alias("first_us"),
                 F.max("last_us").alias("last_us"),
                 F.sum(F.when(is_served, F.col("requests")).otherwise(0)).alias("served"),
-                F.collect_set(
-                    F.when(
-                        F.col("metadata.cluster").isNotNull(),
-                        F.struct("metadata.cluster", "metadata.brokers"),
-                    )
-                ).alias("metadata"),
+                F.collect_set("metadata.cluster").alias("clusters"),
+                F.collect_set("named").alias("named"),
                 F.collect_set(F.when(is_replica, follower)).alias("followers"),
                 F.collect_set(F.when(has_leader_error(), slot)).alias("slots"),
-                F.count(F.when(has_leader_error(), True)).alias("refusals"),
             )
             .collect()
         )
+        envelopes = _envelopes(groups) if any(row.envelope for row in rows) else {}
+        nodes = _nodes(pair for row in rows for pair in row.named)
+        rows = [row for row in rows if row.kind not in (Kind.OUTSIDE, Kind.NODE)]
         copies = _copies(rows)
         rows = [row for row in rows if row.file not in copies]
         lines: Counter[str] = Counter()
         spans: dict[str, Span] = {}
         for row in rows:
             lines[row.kind] += row.requests
-            if row.kind == PARSED and row.first_us is not None:
+            if row.kind == Kind.PARSED and row.first_us is not None:
                 held = spans.get(row.file, Span(row.first_us, row.last_us))
                 spans[row.file] = Span(
                     min(held.first_us, row.first_us), max(held.last_us, row.last_us)
                 )
-        parsed = [row for row in rows if row.kind == PARSED]
+        parsed = [row for row in rows if row.kind == Kind.PARSED]
         return cls(
             lines,
             copies,
-            _envelopes(groups) if any(row.envelope for row in rows) else {},
+            envelopes,
             sum(row.untimed or 0 for row in parsed),
-            sorted(row.file for row in rows if row.kind == BROKEN),
+            sorted(row.file for row in rows if row.kind == Kind.BROKEN),
             [
                 Seen(
                     row.file,
                     row.address,
                     row.served,
-                    _nodes(row.metadata),
+                    {cluster: nodes[cluster] for cluster in row.clusters},
                     frozenset((of.id, of.host) for of in row.followers),
                     row.requests,
                     -1 if row.first_us is None else row.first_us,
@@ -110,7 +115,6 @@ class Summary:
             ],
             spans,
             frozenset(slot for row in parsed for slot in row.slots),
-            sum(row.refusals for row in parsed),
         )
 
 
@@ -132,18 +136,18 @@ def _copies(rows: Sequence[Row]) -> dict[str, str]:
 def _envelopes(groups: DataFrame) -> dict[tuple[str, str, bool], int]:
     counted = (
         groups.filter("envelope is not null")
-        .groupBy("file", "envelope", (F.col("kind") != BROKEN).alias("is_read"))
+        .groupBy("file", "envelope", (F.col("kind") != Kind.BROKEN).alias("is_read"))
         .agg(F.sum("requests").alias("lines"))
     )
     return {(row.file, row.envelope, row.is_read): row.lines for row in counted.collect()}
 
 
-def _nodes(answers: Sequence[NamedTuple]) -> dict[str, frozenset[Node]]:
-    found: dict[str, set[Node]] = {}
-    for cluster, brokers in answers:
-        nodes = (Node(of.nodeId, of.host, of.port, of.rack) for of in brokers or ())
-        found.setdefault(cluster, set()).update(nodes)
-    return {cluster: frozenset(nodes) for cluster, nodes in found.items()}
+def _nodes(named: Iterable[tuple[str, Row]]) -> dict[str, frozenset[Node]]:
+    """By cluster the brokers that Metadata answers name: the same ones, whatever was asked."""
+    found: dict[str, set[Node]] = defaultdict(set)
+    for cluster, node in named:
+        found[cluster].add(Node(*node))
+    return defaultdict(frozenset, {cluster: frozenset(of) for cluster, of in found.items()})
 
 
 def has_leader_error() -> Column:

@@ -1,8 +1,10 @@
 """A broker as the consumer sees it: who is read from it, and the session that it remembers."""
 
+from typing import NamedTuple
+
 from kipctl.probe.broker_link import ApiRanges, BrokerLink
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.consume.fetch_session import FetchSession
+from kipctl.probe.consume.fetch_session import FetchPosition, FetchSession
 from kipctl.probe.consume.positions import Partition, TopicIdPartition
 from kipctl.probe.leadership import Node
 from kipctl.protocol.fetch import FetchRequest
@@ -47,3 +49,12 @@ class ConsumerLink(BrokerLink):
         self.fetch_version = self.common_version(FetchRequest, ranges, self._named_before)
         self.list_offsets_version = self.common_version(ListOffsetsRequest, ranges)
         self.leader_epoch_version = self.common_version(OffsetForLeaderEpochRequest, ranges)
+
+
+class Asked(NamedTuple):
+    """A partition that a broker was asked for, from which position, and when (microseconds)."""
+
+    partition: Partition
+    link: ConsumerLink
+    want: FetchPosition
+    sent_us: int = 0

@@ -11,19 +11,17 @@ Java; with its position's check it is that redirect's phase `queued`.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 
 from kipctl.probe.client import STALE_METADATA_ERRORS, ProbeClient
-from kipctl.probe.consume.broker_link import ConsumerLink
+from kipctl.probe.consume.broker_link import Asked, ConsumerLink
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.fetch_retries import FetchRetries
 from kipctl.probe.consume.fetch_session import FetchPosition
 from kipctl.probe.consume.fetch_targets import FetchTargets
+from kipctl.probe.consume.fetches import FetchCall, Fetches
 from kipctl.probe.consume.offset_fetcher import OffsetFetcher, PositionCall
 from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
 from kipctl.probe.consume.read_rows import UNKNOWN, ReadRows
-from kipctl.probe.consume.requests import fetch_request
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
@@ -35,7 +33,7 @@ from kipctl.protocol.message import ZERO_UUID
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.record_counts import OldFormatError, count_records
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
-from kipctl.transport.loop_connection import ConnectionLostError, InFlight
+from kipctl.transport.loop_connection import InFlight
 from kipctl.transport.sockets import Sockets
 
 _STALE_METADATA_ERRORS = STALE_METADATA_ERRORS | {
@@ -43,19 +41,10 @@ _STALE_METADATA_ERRORS = STALE_METADATA_ERRORS | {
     ErrorCode.OFFSET_NOT_AVAILABLE,
 }
 _POSITIONS_TICK_US = 20_000
-_CLOSE_US = 1_000_000
-"""How long the end waits for brokers to close their sessions."""
 
 OnRecords = Callable[[Partition, memoryview, int], None]
 """Called with a partition, the batches fetched for it, of which the last may be cut off or wrong,
 and the offset that was asked for; the bytes are good for this call only."""
-
-
-@dataclass(frozen=True, slots=True)
-class _FetchCall:
-    """A Fetch under way: what the session reads for us with it."""
-
-    wanted: dict[Partition, FetchPosition]
 
 
 class Consumer(ProbeClient[Partition, ConsumerLink]):
@@ -109,6 +98,9 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         )
         self._targets = FetchTargets(assigned, self._metadata, self._network, self._offsets.add)
         self._fetch_retries = FetchRetries(self._retries, tracing, self._metadata)
+        self._fetches = Fetches(
+            config, self._metadata, self._network, self._fetch_retries, self._now_us
+        )
         self.records = 0
         self.bytes = 0
         """Of whole batches, as they come over the wire."""
@@ -137,14 +129,10 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         began, assigned = self._now_us(), self._targets.assigned
         while not self.is_stopped:
             now = self._now_us()
-            unsettled = [
-                p for p in self._targets.assigned if p.state not in (State.READY, State.FAILED)
-            ]
+            unsettled = [p for p in assigned if p.state not in (State.READY, State.FAILED)]
             is_connected = all(link.ready for link in self._network.links if link.fetchable)
-            some = len(unsettled) < len(assigned)
-            if (not unsettled and is_connected) or now - began > (
-                patience_us if some else timeout_us
-            ):
+            patience = patience_us if len(unsettled) < len(assigned) else timeout_us
+            if (not unsettled and is_connected) or now - began > patience:
                 self._unsettled_at_start = unsettled
                 if self._config.auto_offset_reset == "latest":
                     for partition in unsettled:
@@ -166,35 +154,18 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         while not self._is_over(self._now_us(), num_records, timeout_us):
             now = self._now_us()
             self._do_due_work(now)
-            until = min(
-                self._next_tick_us,
-                self._targets.wake_us,
-                self._offsets.wake_us,
-                self._metadata.wake_us,
-                self._network.wake_us,
-            )
+            due = (self._targets, self._offsets, self._metadata, self._network)
+            until = min(self._next_tick_us, *(one.wake_us for one in due))
             if now < start_us:
                 until = min(until, start_us)
             else:
-                self._fetch_from_all()
+                self._fetches.send_all()
             self._network.poll(until)
         self._end(self._now_us())
 
     def close(self) -> None:
-        """Close the fetch sessions that brokers keep for us, then every connection.
-
-        Else they keep them until others need the room (KIP-227; Java's
-        `AbstractFetch.prepareCloseFetchSessionRequests`). A Fetch that waits at a broker is waited
-        for: brokers read a connection's next request after they have answered.
-        """
-        now, told = self._now_us(), []
-        for link in self._network.links:
-            asked = link.session.closing_request()
-            if asked is not None and link.may_send:
-                with suppress(ConnectionLostError):  # then it is closed with the connection
-                    link.send_message(fetch_request(self._config, asked), link.fetch_version, now)
-                    told.append(link)
-        self._network.finish(told, now + _CLOSE_US)
+        """Close the fetch sessions that brokers keep for us, then every connection."""
+        self._fetches.close_sessions()
         super().close()
 
     def stop(self) -> None:
@@ -252,11 +223,9 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     def _topic_recreated(self, partitions: Sequence[Partition]) -> None:
         """What was read before says nothing of the new logs."""
         self._by_topic[partitions[0].topic.id.bytes] = partitions
-        for link in self._network.links:
-            for flight in link.connection.in_flight if link.connection else ():
-                if isinstance(flight.subject, _FetchCall | PositionCall):
-                    for partition in partitions:
-                        flight.subject.wanted.pop(partition, None)
+        for call in self._fetches.calls():
+            for partition in partitions:
+                call.wanted.pop(partition, None)
         for partition in partitions:
             partition.restart()
             self._targets.place(partition, self._now_us())
@@ -277,35 +246,13 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     # --- fetching ---
 
-    def _fetch_from_all(self) -> None:
-        for link in self._network.links:
-            # Not before a link's loss, which may just have sent its partitions here.
-            now = self._now_us()
-            if link.fetchable and not link.is_fetching and now >= link.next_fetch_us:
-                self._fetch(link, now)
-
-    def _fetch(self, link: ConsumerLink, now: int) -> None:
-        if not self._network.ensure_connected(link) or not link.may_send:
-            return
-        epoch = self._metadata.epoch
-        wanted = {p: FetchPosition(p.offset, epoch(p)) for p in link.fetchable}
-        for partition, want in wanted.items():
-            self._fetch_retries.retried(partition, link, want.leader_epoch, now)
-        asked = link.session.next_request({link.session_key(p): want for p, want in wanted.items()})
-        request = fetch_request(self._config, asked)
-        link.is_fetching = True
-        try:
-            link.send_message(request, link.fetch_version, now, _FetchCall(wanted))
-        except ConnectionLostError:
-            self._network.disconnect(link)
-
     def _handle_fetch(
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         """Take an answer to a Fetch; returns its error and its number of topics."""
         answer = read_fetch(flight.api_version, frame)
         self._network.throttle(link, flight, answer.throttle_ms, now)
-        call: _FetchCall = flight.subject
+        call: FetchCall = flight.subject
         link.is_fetching, link.fetched_us = False, now
         is_evicted = link.session.is_evicted(answer.error_code)
         if not link.session.handle_response(answer.error_code, answer.session_id):
@@ -328,24 +275,19 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 and partition.offset == want.offset
                 and self._metadata.epoch(partition) == want.leader_epoch
             )
+            asked = Asked(partition, link, want, flight.sent_us)
             if fetched.error_code:
                 is_current &= self._targets.is_fetched_from(partition, link)
-                self._refused(link, partition, want, fetched, answer, flight, now, is_current)
+                self._refused(asked, fetched, answer, flight.api_version, now, is_current)
             elif is_current:
-                self._read(link, partition, want, fetched, now)
+                self._read(asked, fetched, now)
             else:
-                self._rows.write(self._rows.row(link, partition, want, fetched, now))
+                self._rows.write(self._rows.row(asked, fetched, now))
         return 0, 1
 
-    def _read(
-        self,
-        link: ConsumerLink,
-        partition: Partition,
-        want: FetchPosition,
-        fetched: Fetched,
-        now: int,
-    ) -> None:
+    def _read(self, asked: Asked, fetched: Fetched, now: int) -> None:
         """An answer without error: records, the name of a replica to read from, or nothing new."""
+        partition, want = asked.partition, asked.want
         aborted = fetched.aborted if self._config.reads_committed else None
         try:
             counted = count_records(fetched.records, want.offset, self._config.check_crcs, aborted)
@@ -356,12 +298,12 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             if isinstance(wrong, OldFormatError):
                 error = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
             refused = fetched._replace(error_code=error)
-            self._rows.write(self._rows.row(link, partition, want, refused, now))
+            self._rows.write(self._rows.row(asked, refused, now))
             self._fail(partition, error, now)
             return
         if self._on_records and len(fetched.records):
             self._on_records(partition, fetched.records, want.offset)
-        self._rows.write(self._rows.row(link, partition, want, fetched, now, counted))
+        self._rows.write(self._rows.row(asked, fetched, now, counted))
         is_elsewhere = fetched.preferred_read_replica != UNKNOWN
         if counted.records or not is_elsewhere:
             self._fetch_retries.finish(partition, counted.records, now)
@@ -385,12 +327,10 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     def _refused(
         self,
-        link: ConsumerLink,
-        partition: Partition,
-        want: FetchPosition,
+        asked: Asked,
         fetched: Fetched,
         answer: FetchAnswer,
-        flight: InFlight,
+        api_version: int,
         now: int,
         is_current: bool,
     ) -> None:
@@ -399,20 +339,18 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         If it is not current, as its leader or its position is another by now, nothing comes of it
         but its hint: that may be newer still (Java's `AbstractFetch.handleFetchSuccess`).
         """
-        error = fetched.error_code
-        row = self._rows.row(link, partition, want, fetched, now)
+        partition, error = asked.partition, fetched.error_code
+        row = self._rows.row(asked, fetched, now)
         hint, decision = NO_HINT, Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
-            hint = hint_in_fetch(fetched, answer, flight.api_version)
+            hint = hint_in_fetch(fetched, answer, api_version)
             decision = self._metadata.apply_hint(partition, hint, now)
         if not is_current:
             self._rows.write(row)
             if decision is Decision.FOLLOWED:
                 self._metadata.request_update(MetadataCause.LEADER_CHANGE)
-            if error in LEADER_ERRORS and self._waits_for_newer_leader(partition, want):
-                self._fetch_retries.failed(
-                    partition, link, want, flight.sent_us, error, now, decision, hint
-                )
+            if error in LEADER_ERRORS and self._waits_for_newer_leader(asked):
+                self._fetch_retries.failed(asked, error, now, decision, hint)
             return
         # A follower that knows the new leader after us is waited for (Java's `FetchCollector` keeps
         # it, too): the leader would name it again, and again.
@@ -429,23 +367,16 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             return
         if error in _STALE_METADATA_ERRORS:
             self._metadata.request_update(MetadataCause.LEADER_CHANGE)
-        self._fetch_retries.failed(
-            partition, link, want, flight.sent_us, error, now, decision, hint
-        )
+        self._fetch_retries.failed(asked, error, now, decision, hint)
         self._retry(partition, now)
 
-    def _waits_for_newer_leader(self, partition: Partition, want: FetchPosition) -> bool:
-        """It is known to have moved since it was wanted so, and was not asked for there yet."""
-        epoch = self._metadata.epoch(partition)
+    def _waits_for_newer_leader(self, asked: Asked) -> bool:
+        """It is known to have moved since it was asked for, and was not asked for there yet."""
+        partition, epoch = asked.partition, self._metadata.epoch(asked.partition)
         return (
             partition.state is not State.FAILED
-            and want.leader_epoch < epoch
-            and not any(
-                flight.subject.wanted.get(partition, want).leader_epoch == epoch
-                for link in self._network.links
-                for flight in (link.connection.in_flight if link.connection else ())
-                if isinstance(flight.subject, _FetchCall)
-            )
+            and asked.want.leader_epoch < epoch
+            and not self._fetches.is_wanted_of(epoch, partition)
         )
 
     def _retry(self, partition: Partition, now: int) -> None:
@@ -483,16 +414,13 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         link.is_fetching = False
         link.session.reset()
         super()._disconnected(link, number, flights, now)
-        fetch = next((f for f in flights if isinstance(f.subject, _FetchCall)), None)
-        asked: Mapping[Partition, FetchPosition] = fetch.subject.wanted if fetch else {}
+        fetch = next((f for f in flights if isinstance(f.subject, FetchCall)), None)
+        wanted: Mapping[Partition, FetchPosition] = fetch.subject.wanted if fetch else {}
         for partition in list(link.fetchable):
             was_replica = partition.preferred_replica.clear()
-            if fetch and partition in asked:
+            if fetch and partition in wanted:
                 self._fetch_retries.failed(
-                    partition,
-                    link,
-                    asked[partition],
-                    fetch.sent_us,
+                    Asked(partition, link, wanted[partition], fetch.sent_us),
                     ErrorCode.NETWORK_EXCEPTION,
                     now,
                     is_read_elsewhere=was_replica,  # the leader is another broker

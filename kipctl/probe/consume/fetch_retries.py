@@ -1,8 +1,7 @@
 """What Fetches of a partition met since its last good answer: their record, their backoff."""
 
 from kipctl.probe.backoff import Attempts
-from kipctl.probe.consume.broker_link import ConsumerLink
-from kipctl.probe.consume.fetch_session import FetchPosition
+from kipctl.probe.consume.broker_link import Asked, ConsumerLink
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.metadata_updater import MetadataUpdater
 from kipctl.probe.retries import Retries
@@ -31,17 +30,15 @@ class FetchRetries:
 
     def failed(
         self,
-        partition: Partition,
-        link: ConsumerLink,
-        want: FetchPosition,
-        sent_us: int,
+        asked: Asked,
         error: int,
         now_us: int,
         decision: Decision = Decision.NOT_APPLICABLE,
         hint: LeaderHint = NO_HINT,
         is_read_elsewhere: bool = False,
     ) -> None:
-        """A Fetch of it failed; there is nothing to wait for when it is read elsewhere next."""
+        """A Fetch failed; there is nothing to wait for where it is read elsewhere next."""
+        partition, link, want, sent_us = asked
         if partition.attempts is None:
             partition.attempts = Attempts()
             partition.attempts.sent(want.leader_epoch, partition.generation)

@@ -1,6 +1,6 @@
 """The rows of `reads`: what each answer said of each partition."""
 
-from kipctl.probe.consume.broker_link import ConsumerLink
+from kipctl.probe.consume.broker_link import Asked, ConsumerLink
 from kipctl.probe.consume.fetch_session import FetchPosition
 from kipctl.probe.consume.positions import Partition
 from kipctl.probe.metadata_updater import MetadataUpdater
@@ -29,15 +29,10 @@ class ReadRows:
         """Appends a row to the trace."""
 
     def row(
-        self,
-        link: ConsumerLink,
-        partition: Partition,
-        want: FetchPosition,
-        fetched: Fetched,
-        now_us: int,
-        counted: Counted | None = None,
+        self, asked: Asked, fetched: Fetched, now_us: int, counted: Counted | None = None
     ) -> ReadRow:
-        """What the broker of `link` said of a partition that was wanted so."""
+        """What a broker said of a partition that it was asked for."""
+        partition, link, want, _ = asked
         rack = link.node.rack
         case = handling = UNKNOWN
         is_short = 0 <= fetched.high_watermark < want.offset and not len(fetched.records)
@@ -69,4 +64,4 @@ class ReadRows:
         nothing = Fetched(
             "", partition.index, 0, UNKNOWN, UNKNOWN, UNKNOWN, (), UNKNOWN, memoryview(b"")
         )
-        return self.row(leader, partition, want, nothing, now_us)
+        return self.row(Asked(partition, leader, want), nothing, now_us)

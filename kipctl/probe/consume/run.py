@@ -1,6 +1,6 @@
 """One run of the probe's consumer, from the bootstrap to the trace files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,10 +144,14 @@ def assignment(spec: ConsumeSpec, count: int) -> list[int]:
 
     Raises UsageError for one that the topic has not.
     """
+    require_partitions(spec.topic, spec.partitions, count)
     wanted = sorted(set(spec.partitions)) or list(range(count))
-    if wanted[-1] >= count:
-        raise UsageError(
-            f"Topic {spec.topic!r} has no partition {wanted[-1]}.",
-            f"It has {count}: 0 to {count - 1}.",
-        )
     return wanted[spec.share.worker :: spec.share.workers]
+
+
+def require_partitions(topic: str, partitions: Collection[int], count: int) -> None:
+    """Raise UsageError for a partition that a topic of so many has not."""
+    if (last := max(partitions, default=0)) >= count:
+        raise UsageError(
+            f"Topic {topic!r} has no partition {last}.", f"It has {count}: 0 to {count - 1}."
+        )

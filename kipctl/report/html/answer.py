@@ -1,35 +1,32 @@
 """The sentence that a report begins with, and what spoils its runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from kipctl.counts import counted
-from kipctl.report.html.words import first_few, milliseconds
+from kipctl.documents.pages import Row, Rows, RunPictures
+from kipctl.report.html.words import first_few, in_ms
 from kipctl.report.tap_tables import verdicts
-
-Document = Mapping[str, Any]
-Rows = Sequence[Mapping[str, Any]]
 
 _MOST_ARMS = 4
 _CLIENTS = {"produce": "producer", "fetch": "consumer"}
 
 
-def answer(document: Document) -> str:
+def answer(document: RunPictures) -> str:
     """What a tap says of each client, or what moved, what a client waited for each moved leader,
     whether hints were used; what was lost: from the tables by arm."""
     arms = document["arms"]
-    parts = [said for run in document["runs"] for said in verdicts({"clients": [], **run})]
+    parts = [said for run in document["runs"] for said in verdicts(run["clients"])]
     parts = parts or [_moved(document), _waited(arms["moves"]), _hints(arms["redirects"])]
     parts.append(_settled(arms["records"]))
     return " ".join(part for part in parts if part)
 
 
-def doubts(document: Document) -> list[str]:
+def doubts(document: RunPictures) -> list[str]:
     """What spoils the runs, each in a sentence that begins with the run if there are several."""
     return list(_doubts(document))
 
 
-def _doubts(document: Document) -> Iterator[str]:
+def _doubts(document: RunPictures) -> Iterator[str]:
     runs = document["runs"]
     for run in runs:
         of = f"{run['run']}: " if len(runs) > 1 else ""
@@ -43,8 +40,8 @@ def _doubts(document: Document) -> Iterator[str]:
             yield f"{of}{doubt}"
 
 
-def _moved(document: Document) -> str:
-    done = document["analysis"]["actions"]
+def _moved(document: RunPictures) -> str:
+    done: Rows = document["analysis"]["actions"]
     failed = sum(1 for action in done if action["error"])
     kinds: dict[str, int] = {}
     for action in done:
@@ -66,18 +63,18 @@ def _waited(moves: Rows) -> str:
         [only] = moves
         return (
             f"A client met {counted(only['moves'], 'moved leader')} and waited for each of them "
-            f"{milliseconds(only['wait_p50_us'])} (p50), {milliseconds(only['wait_p99_us'])} (p99),"
-            f" at most {milliseconds(only['wait_max_us'])}."
+            f"{in_ms(only['wait_ms']['p50'])} (p50), {in_ms(only['wait_ms']['p99'])} (p99),"
+            f" at most {in_ms(only['wait_ms']['max'])}."
         )
     named = (
-        f"{client(row, moves)} {milliseconds(row['wait_p50_us'])} and "
-        f"{milliseconds(row['wait_p99_us'])} ({row['moves']:,} met)"
+        f"{client(row, moves)} {in_ms(row['wait_ms']['p50'])} and "
+        f"{in_ms(row['wait_ms']['p99'])} ({row['moves']:,} met)"
         for row in moves
     )
     return f"Wait for each moved leader, p50 and p99: {first_few(named, _MOST_ARMS, '; ')}."
 
 
-def client(row: Mapping[str, Any], among: Rows) -> str:
+def client(row: Row, among: Rows) -> str:
     """Whose row it is: its arm, its client (producer or consumer), or both, as rows differ."""
     kind = _CLIENTS.get(row.get("api", ""), "client")
     if len({of.get("api") for of in among}) == 1:
@@ -94,12 +91,12 @@ def _hints(redirects: Rows) -> str:
     return f"Hints: {shown}." if said else ""
 
 
-def _used(row: Mapping[str, Any]) -> str:
+def _used(row: Row) -> str:
     refusals = counted(row["errors"], "refusal")
     if not row["hints_present"]:
         return f"none in {refusals}"
-    known = f", known already {row['hints_known']:,} times" if row["hints_known"] else ""
-    present, followed = row["hints_present"], row["hints_followed"]
+    known = f", known already {row['hints']['known']:,} times" if row["hints"]["known"] else ""
+    present, followed = row["hints_present"], row["hints"]["followed"]
     return f"in {present:,} of {refusals}, followed {followed:,} times{known}"
 
 

@@ -1,15 +1,17 @@
 """A page's file: whether it may be written, and writing it."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kipctl.errors import UsageError, refusals_reported
 from kipctl.report.html import MARK
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
+    from kipctl.documents.analysis import ReportDocument, TitledComparison, WrittenPage
+    from kipctl.documents.pages import RunPictures
     from kipctl.report.html.parts import Page
 
 _LOOKED_AT = 200
@@ -37,19 +39,20 @@ def check_html(file: Path) -> Path:
 
 def write_page(
     file: Path,
-    document: Mapping[str, Any],
-    comparisons: Sequence[Mapping[str, Any]],
+    document: "RunPictures",
+    comparisons: "Sequence[TitledComparison]",
     svg: str | None = None,
     of: Report | None = None,
-) -> dict[str, Any]:
+) -> "ReportDocument":
     """Write the page of runs, and its pictures into the folder `svg`. What was written, and its
     answer."""
     from kipctl import __version__
     from kipctl.report.html.answer import answer, doubts
     from kipctl.report.html.page import page
 
+    written = write_html(file, page(document, comparisons, __version__, of), svg)
     return {
-        **write_html(file, page(document, comparisons, __version__, of), svg),
+        **written,
         "runs": [run["run"] for run in document["runs"]],
         "answer": answer(document),
         "doubts": doubts(document),
@@ -57,7 +60,7 @@ def write_page(
 
 
 @refusals_reported()
-def write_html(file: Path, drawn: "Page", svg: str | None = None) -> dict[str, Any]:
+def write_html(file: Path, drawn: "Page", svg: str | None = None) -> "WrittenPage":
     """Write a page, and its pictures into the folder `svg`: where, and how large."""
     content = drawn.html.encode("utf-8", "replace")
     file.write_bytes(content)

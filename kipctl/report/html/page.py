@@ -1,10 +1,12 @@
 """A report of recorded runs as one HTML page: no network, no script."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
 from kipctl.counts import counted
+from kipctl.documents.analysis import TitledComparison
+from kipctl.documents.pages import RunPictures
 from kipctl.next_step import Command
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.html.answer import answer, doubts
@@ -32,15 +34,14 @@ from kipctl.report.html.timeline import timeline_picture, timeline_tables
 from kipctl.report.run_tables import compare_tables
 from kipctl.report.tables import Column, Report, Table
 
-Document = Mapping[str, Any]
-
+Keep = Callable[[Picture], Picture]
 _MOST_RUNS = 60
 _MOST_STEPS = 20
 
 
 def page(
-    document: Document,
-    comparisons: Sequence[Document] = (),
+    document: RunPictures,
+    comparisons: Sequence[TitledComparison] = (),
     version: str = "",
     of: Report | None = None,
 ) -> Page:
@@ -62,7 +63,11 @@ def page(
     first = answer(document)
     if of is not None:
         title = f"kipctl {of.command}"
-        first = " ".join(sentence for one in of.opening for sentence in (one.first, *one.others))
+        first = " ".join(
+            sentence
+            for paragraph in of.opening
+            for sentence in (paragraph.first, *paragraph.others)
+        )
     verdicts = list(_verdicts(comparisons))
     sections = [
         *(_result(of) if of is not None else ()),
@@ -87,16 +92,17 @@ def _result(of: Report) -> Iterator[Section]:
     yield Section("result", "What the experiment found", "".join(map(html_table, of.tables)))
 
 
-def _verdicts(comparisons: Sequence[Document]) -> Iterator[Section]:
+def _verdicts(comparisons: Sequence[TitledComparison]) -> Iterator[Section]:
     if comparisons:
         inside = "".join(
-            f"<h3>{text(one['title'])}</h3>{''.join(map(html_table, compare_tables(one)))}"
-            for one in comparisons
+            f"<h3>{text(comparison['title'])}</h3>"
+            + "".join(map(html_table, compare_tables(comparison)))
+            for comparison in comparisons
         )
         yield Section("verdicts", "Do they differ?", inside)
 
 
-def _timelines(document: Document, keep: Any) -> Iterator[Section]:
+def _timelines(document: RunPictures, keep: Keep) -> Iterator[Section]:
     shown = []
     bucket_us = document["bucket_us"]
     for number, timeline in enumerate(document["timelines"], 1):
@@ -116,7 +122,7 @@ def _timelines(document: Document, keep: Any) -> Iterator[Section]:
         yield Section("timeline", "What happened, in time", "".join(shown))
 
 
-def _spreads(document: Document, keep: Any) -> Iterator[Section]:
+def _spreads(document: RunPictures, keep: Keep) -> Iterator[Section]:
     analysis = document["analysis"]
     if drawn := waits_picture(document):
         yield Section(
@@ -137,7 +143,7 @@ def _spreads(document: Document, keep: Any) -> Iterator[Section]:
         yield Section("racks", "Which rack was read from", html_figure(keep(drawn), *tables))
 
 
-def _by_arm(document: Document, name: str) -> Table:
+def _by_arm(document: RunPictures, name: Literal["moves"]) -> Table:
     """A table of `arms`, as `analyze --by arm` shows it."""
     rows = document["arms"][name]
     keys = ["arm", "api"]
@@ -146,11 +152,11 @@ def _by_arm(document: Document, name: str) -> Table:
         "rows": len(rows),
         "shown": len(rows),
     }
-    [table] = analysis_tables({"tables": {name: about}, name: rows, "window_us": 0})
+    [table] = analysis_tables({"tables": {name: about}, name: rows, "window_ms": 0})
     return replace(table, title=f"{table.title}, by arm")
 
 
-def _slowest(document: Document, keep: Any) -> Iterator[Section]:
+def _slowest(document: RunPictures, keep: Keep) -> Iterator[Section]:
     slowest = document["slowest"]
     if not slowest:
         return
@@ -196,7 +202,7 @@ _BESIDE = {"waits": "moves", "latency": "latency", "metadata": "metadata", "rack
 """Tables that stand beside a picture, by the picture's name."""
 
 
-def _tables(document: Document, pictures: Collection[str]) -> Iterator[Section]:
+def _tables(document: RunPictures, pictures: Collection[str]) -> Iterator[Section]:
     shown = {table for name, table in _BESIDE.items() if name in pictures}
     tables = [of for of in analysis_tables(document["analysis"]) if of.name not in shown]
     if tables:
@@ -204,7 +210,7 @@ def _tables(document: Document, pictures: Collection[str]) -> Iterator[Section]:
         yield Section("tables", "All other tables", inside)
 
 
-def _runs(document: Document) -> Iterator[Section]:
+def _runs(document: RunPictures) -> Iterator[Section]:
     runs = document["runs"]
     table = Table(
         "Runs",

@@ -44,11 +44,13 @@ def framed(
 ) -> str:
     """The whole page: its answer, what spoils it, links to its sections, the sections, kipctl's
     version, and where the numbers are from (HTML)."""
-    links = "".join(f'<a href="#{one.anchor}">{text(one.title)}</a> ' for one in sections)
+    links = "".join(
+        f'<a href="#{section.anchor}">{text(section.title)}</a> ' for section in sections
+    )
     body = "\n".join(
-        f'<section aria-labelledby="{one.anchor}"><h2 id="{one.anchor}">{text(one.title)}</h2>\n'
-        f"{one.inside}</section>"
-        for one in sections
+        f'<section aria-labelledby="{section.anchor}">'
+        f'<h2 id="{section.anchor}">{text(section.title)}</h2>\n{section.inside}</section>'
+        for section in sections
     )
     return (
         f'<!doctype html>\n{MARK}\n<html lang="en"><head><meta charset="utf-8">'

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Literal
 
 from matplotlib.figure import Figure
 
 from kipctl.counts import counted
+from kipctl.documents.analysis import FleetRow, LoggedCluster, RequestLogAnalysis
+from kipctl.documents.pages import CountInTime, LogTimeline
 from kipctl.next_step import Command
 from kipctl.report.html.parts import (
     Page,
@@ -25,10 +27,7 @@ from kipctl.report.html.words import first_few, seconds
 from kipctl.report.request_log_tables import request_log_tables
 from kipctl.report.tables import Table
 
-Document = Mapping[str, Any]
-Rows = Sequence[Mapping[str, Any]]
-
-_PANELS = {
+_PANELS: Mapping[Literal["apis", "software", "errors", "metadata"], str] = {
     "apis": "Requests by API",
     "software": "Requests of clients by software",
     "errors": "Errors in answers, by partition",
@@ -42,7 +41,10 @@ _BESIDE = ("fleet", "metadata", "reads")
 
 
 def request_log_page(
-    paths: Sequence[str], document: Document, over_time: Sequence[Document], version: str = ""
+    paths: Sequence[str],
+    document: RequestLogAnalysis,
+    over_time: Sequence[LogTimeline],
+    version: str = "",
 ) -> Page:
     """The page of a document of `analyze request-log --output json`, and of what
     `kipctl.pipeline.request_log.over_time` counted of the same log."""
@@ -86,8 +88,8 @@ def request_log_page(
 
 
 def _of_cluster(
-    document: Document,
-    timeline: Document | None,
+    document: RequestLogAnalysis,
+    timeline: LogTimeline | None,
     of: str,
     number: int,
     keep: Callable[[Picture], Picture],
@@ -119,14 +121,14 @@ def _of_cluster(
         yield section("racks", "Which rack was read from", drawn, tables.get("reads"))
 
 
-def _name(cluster: Document) -> str:
+def _name(cluster: LoggedCluster) -> str:
     return short(cluster["cluster_id"] or "not known", 10)
 
 
-def _answer(cluster: Document) -> str:
+def _answer(cluster: LoggedCluster) -> str:
     """Who asked how much, whether leaders were named, and who uses that."""
     fleet = cluster["fleet"]
-    clients, asked = (sum(row[of] for row in fleet) for of in ("clients", "requests"))
+    clients, asked = sum(row["clients"] for row in fleet), sum(row["requests"] for row in fleet)
     said = f"{counted(asked, 'request')} of {counted(clients, 'client')}"
     if lasted := cluster["period"]["seconds"]:
         said += f" in {seconds(round(lasted * 1e6))}"
@@ -135,14 +137,14 @@ def _answer(cluster: Document) -> str:
         by_use[row["hints"]] += row["clients"]
     named = [f"{use} ({counted(clients, 'client')})" for use, clients in by_use.most_common()]
     said += f". Leader hints: {first_few(named, len(named), '; ')}."
-    refused, hinted = (sum(row["leader_errors"][of] for row in fleet) for of in ("total", "hinted"))
-    if refused:
+    hinted = sum(row["leader_errors"]["hinted"] for row in fleet)
+    if refused := sum(row["leader_errors"]["total"] for row in fleet):
         answers = counted(refused, "answer")
         return f"{said} {answers} that the leader is another one, {hinted:,} of them naming it."
     return f"{said} No client met a moved leader."
 
 
-def _doubts(document: Document) -> Iterator[str]:
+def _doubts(document: RequestLogAnalysis) -> Iterator[str]:
     if broken := document["lines"]["broken"]:
         yield f"{counted(broken, 'line', 'are')} broken, and not counted."
     for cluster in document["clusters"]:
@@ -152,7 +154,7 @@ def _doubts(document: Document) -> Iterator[str]:
             yield "Clocks of brokers differ: waits between brokers are off by that."
 
 
-def _time_picture(timeline: Document, number: int) -> Picture:
+def _time_picture(timeline: LogTimeline, number: int) -> Picture:
     """Panels one under the other, with one time axis."""
     bucket_us = timeline["bucket_us"]
     panels = {of: _most(timeline[of]) for of in _PANELS if timeline[of]}
@@ -180,13 +182,13 @@ def _time_picture(timeline: Document, number: int) -> Picture:
     return picture(f"time{number}", "Requests in time", " ".join(told), draw, (total, total))
 
 
-def _most(rows: Rows) -> dict[str, list[tuple[int, int]]]:
+def _most(rows: Sequence[CountInTime]) -> dict[str, list[tuple[int, int]]]:
     """The rows of most requests, the most first."""
     found = by_name(rows, "name").items()
     return dict(sorted(found, key=lambda of: -sum(n for _, n in of[1]))[:_MOST_ROWS])
 
 
-def _time_tables(timeline: Document) -> Iterator[Table]:
+def _time_tables(timeline: LogTimeline) -> Iterator[Table]:
     """The same numbers."""
     for of, title in _PANELS.items():
         rows = tuple(
@@ -197,7 +199,7 @@ def _time_tables(timeline: Document) -> Iterator[Table]:
             yield Table(f"{title}, by time", ("from", "what", "how many"), rows)
 
 
-def _clients_picture(fleet: Rows, number: int) -> Picture:
+def _clients_picture(fleet: Sequence[FleetRow], number: int) -> Picture:
     """Clients by software, and what that makes of leader hints."""
     uses = sorted({row["hints"] for row in fleet})
     bars: Bars = [

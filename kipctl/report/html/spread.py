@@ -1,20 +1,17 @@
 """How times are spread over runs: the waits of moved leaders, and latencies; and counted bars."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kipctl.counts import counted
+from kipctl.documents.pages import Row, Rows, RunPictures
 from kipctl.report.html.answer import client
 from kipctl.report.html.svg import DASHES, SERIES, Picture, picture, plain_axes, short
 from kipctl.report.html.timeline import log_limits, plain_log
 from kipctl.report.html.words import milliseconds
-
-Document = Mapping[str, Any]
-Rows = Sequence[Mapping[str, Any]]
 
 MOST_LINES = 30
 """Runs whose distributions are drawn."""
@@ -23,7 +20,7 @@ _MOST_EDGES = 120
 MOST_BARS = 24
 
 
-def waits_picture(document: Document) -> Picture | None:
+def waits_picture(document: RunPictures) -> Picture | None:
     """The share of moved leaders that made a client wait up to so long, by arm; None without."""
     rows = document["waits"]
     if not rows:
@@ -36,7 +33,7 @@ def waits_picture(document: Document) -> Picture | None:
     return _curves("waits", "Waits per moved leader", says, rows, slower=False)
 
 
-def latency_picture(document: Document) -> Picture | None:
+def latency_picture(document: RunPictures) -> Picture | None:
     """The share of records that took longer, on two logarithmic axes; None without records."""
     rows = document["latencies"]
     if not rows:
@@ -49,13 +46,14 @@ def latency_picture(document: Document) -> Picture | None:
     return _curves("latency", "Latency of records", says, rows, slower=True)
 
 
-def metadata_picture(document: Document) -> Picture | None:
+def metadata_picture(document: RunPictures) -> Picture | None:
     """Metadata requests by cause and arm, the mean of an arm's runs; None without any."""
     runs: dict[str, int] = {}
     for run in document["runs"]:
         runs[run["arm"]] = runs.get(run["arm"], 0) + 1
     sums: dict[tuple[str, str], int] = {}
-    for row in document["analysis"]["metadata"]:
+    rows: Rows = document["analysis"]["metadata"]
+    for row in rows:
         key = (row["cause"] or "not known", row["arm"])
         sums[key] = sums.get(key, 0) + row["requests"]
     if not sums:
@@ -74,10 +72,11 @@ def metadata_picture(document: Document) -> Picture | None:
     return bars_picture("metadata", "Metadata requests by cause", says, bars, "requests a run")
 
 
-def racks_picture(document: Document) -> Picture | None:
+def racks_picture(document: RunPictures) -> Picture | None:
     """Bytes read by rack of the client and of the broker; None where no rack is known."""
     sums: dict[tuple[str, str, str], int] = {}
-    for row in document["analysis"]["reads"]:
+    rows: Rows = document["analysis"]["reads"]
+    for row in rows:
         key = (row["client_rack"] or "?", row["broker_rack"] or "?", row["role"])
         sums[key] = sums.get(key, 0) + row["bytes"]
     if all("?" in key for key in sums):
@@ -215,7 +214,7 @@ def bars_picture(name: str, title: str, says: str, bars: Bars, unit: str) -> Pic
     return picture(name, title, told, draw, (height, height))
 
 
-def steps(batch: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+def steps(batch: Row) -> list[tuple[str, int, int]]:
     """What the time of a redirected batch was spent on, one after the other: a phase, when it began
     after the intended send time, and how long it took (microseconds).
 
@@ -239,7 +238,7 @@ def steps(batch: Mapping[str, Any]) -> list[tuple[str, int, int]]:
 MOST_STEPS = 16
 
 
-def waterfall_picture(batch: Mapping[str, Any], number: int) -> Picture:
+def waterfall_picture(batch: Row, number: int) -> Picture:
     """The phases of a redirected batch or Fetch, one under the other."""
     found = steps(batch)
     shown = found[:MOST_STEPS]
@@ -273,7 +272,7 @@ def waterfall_picture(batch: Mapping[str, Any], number: int) -> Picture:
     return picture(f"waterfall{number}", title, says, draw, (height, height), small=True)
 
 
-def batch_words(batch: Mapping[str, Any]) -> str:
+def batch_words(batch: Row) -> str:
     """Which batch or Fetch it is, and what became of it."""
     what = "A Fetch" if batch["api"] == "fetch" else "A batch"
     return (

@@ -11,6 +11,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from kipctl.counts import counted
+from kipctl.documents.pages import LeaderBand, Row, Rows, Timeline
 from kipctl.report.html.svg import (
     DASHES,
     FG,
@@ -21,15 +22,12 @@ from kipctl.report.html.svg import (
     plain_axes,
     short,
 )
-from kipctl.report.html.words import first_few, milliseconds, seconds
+from kipctl.report.html.words import first_few, in_ms, seconds
 from kipctl.report.tables import Column, Table
-
-Document = Mapping[str, Any]
-Rows = Sequence[Mapping[str, Any]]
 
 MOST_ACTIONS = 60
 """Lines of actions that are drawn."""
-_LINES = (("p50_us", "p50", 0, 1.6), ("p99_us", "p99", 1, 1.4), ("max_us", "max", 2, 1.2))
+_LINES = (("p50", 0, 1.6), ("p99", 1, 1.4), ("max", 2, 1.2))
 _MOST_BROKERS = len(SERIES)
 _MOST_NAMED = 160
 _MARKS = ("o", "s", "^")
@@ -37,7 +35,7 @@ ROW = 20.0
 """The height of a row, in CSS pixels."""
 
 
-def timeline_picture(timeline: Document, bucket_us: int, actions: Rows, number: int) -> Picture:
+def timeline_picture(timeline: Timeline, bucket_us: int, actions: Rows, number: int) -> Picture:
     """Latency above (log axis), then who led, what was refused, and Metadata requests by cause.
 
     `timeline` is one of those of `kipctl.pipeline.pictures`, `actions` the rows of its run.
@@ -75,7 +73,7 @@ def timeline_picture(timeline: Document, bucket_us: int, actions: Rows, number: 
                     plain_axes(axes, "Metadata requests by cause")
                     count_rows(axes, metadata, bucket_us, is_narrow=is_narrow)
             for action in actions[:MOST_ACTIONS]:
-                at = action["called_us"] / 1e6
+                at = action["called_ms"] / 1000
                 axes.axvline(at, color=FG, linewidth=0.8, linestyle=(0, (4, 3)), zorder=3)
         _number_actions(drawn[0], actions, timeline, is_narrow=is_narrow)
         drawn[-1].set_xlim(timeline["from_us"] / 1e6, max(timeline["until_us"], 1) / 1e6)
@@ -91,19 +89,21 @@ def timeline_picture(timeline: Document, bucket_us: int, actions: Rows, number: 
     )
 
 
-def timeline_words(timeline: Document, bucket_us: int, actions: Rows) -> str:
+def timeline_words(timeline: Timeline, bucket_us: int, actions: Rows) -> str:
     """What the picture shows, in sentences."""
     said = []
     if latency := timeline["latency"]:
-        worst = max(latency, key=lambda row: int(row["p99_us"]))
+        worst = max(latency, key=lambda row: float(row["time_ms"]["p99"]))
         said.append(
             f"Latency in buckets of {seconds(bucket_us)}: the p99 is highest at "
-            f"{seconds(worst['window'] * bucket_us)}, {milliseconds(worst['p99_us'])}."
+            f"{seconds(worst['window'] * bucket_us)}, {in_ms(worst['time_ms']['p99'])}."
         )
     else:
         said.append("No record was acknowledged after the warm-up.")
     if actions:
-        named = (f"{a['number']} {a['action']} at {seconds(a['called_us'])}" for a in actions)
+        named = (
+            f"{a['number']} {a['action']} at {seconds(1000 * a['called_ms'])}" for a in actions
+        )
         said.append(f"Vertical lines are actions: {first_few(named, 12)}.")
         if len(actions) > MOST_ACTIONS:
             said.append(f"{counted(len(actions) - MOST_ACTIONS, 'later action', 'are')} not drawn.")
@@ -133,13 +133,13 @@ def timeline_words(timeline: Document, bucket_us: int, actions: Rows) -> str:
     return " ".join(said)
 
 
-def timeline_tables(timeline: Document, bucket_us: int) -> tuple[Table, ...]:
+def timeline_tables(timeline: Timeline, bucket_us: int) -> tuple[Table, ...]:
     """The same numbers, by bucket, and the leaders by row."""
     buckets: dict[int, list[Any]] = {}
     for row in timeline["latency"]:
         buckets.setdefault(row["window"], [None] * 6)[:4] = [
             row["records"],
-            *(row[name] / 1000 for name in ("p50_us", "p99_us", "max_us")),
+            *(row["time_ms"][name] for name, *_ in _LINES),
         ]
     for column, rows in ((4, timeline["refused"]), (5, timeline["metadata"])):
         for row in rows:
@@ -150,7 +150,7 @@ def timeline_tables(timeline: Document, bucket_us: int) -> tuple[Table, ...]:
         (
             "from",
             "records",
-            *(Column(f"{name} ms", 3) for name in ("p50", "p99", "max")),
+            *(Column(f"{name} ms", 3) for name, *_ in _LINES),
             "refused",
             "Metadata requests",
         ),
@@ -169,9 +169,10 @@ def timeline_tables(timeline: Document, bucket_us: int) -> tuple[Table, ...]:
     )
 
 
-def broker_colours(rows: Rows) -> dict[int, str]:
+def broker_colours(rows: Sequence[LeaderBand]) -> dict[int, str]:
     """A colour for each broker; with more brokers than colours, colours come again."""
-    brokers = sorted({broker for row in rows for _, broker in row["leads"] if _is_one(broker)})
+    led = (broker for row in rows for _, broker in row["leads"])
+    brokers = sorted({broker for broker in led if broker is not None and broker >= 0})
     return {broker: SERIES[at % _MOST_BROKERS] for at, broker in enumerate(brokers)}
 
 
@@ -197,7 +198,7 @@ def _is_one(broker: int | None) -> bool:
     return broker is not None and broker >= 0
 
 
-def _named(row: Mapping[str, Any]) -> str:
+def _named(row: LeaderBand) -> str:
     """Topics with the numbers of their partitions."""
     by_topic: dict[str, list[str]] = {}
     for name in row["names"]:
@@ -223,11 +224,17 @@ def by_name(rows: Rows, key: str) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
+def _of_row(row: Row, name: str) -> float:
+    """A time in milliseconds, above 0, as a log axis needs it."""
+    ms: float = row["time_ms"][name]
+    return max(0.001, ms)
+
+
 def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None:
     plain_axes(axes)
     axes.set_title("Latency, ms", fontweight="bold", pad=18)
     axes.set_yscale("log")
-    for name, label, style, width in _LINES:
+    for name, style, width in _LINES:
         at: list[float] = []
         shown: list[float] = []
         last = None
@@ -237,11 +244,11 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
                 shown.append(math.nan)
             last = row["window"]
             at.append((last + 0.5) * bucket_us / 1e6)
-            shown.append(max(1, row[name]) / 1000)
+            shown.append(_of_row(row, name))
         axes.plot(
             at,
             shown,
-            label=label,
+            label=name,
             color=SERIES[style],
             linestyle=DASHES[style],
             linewidth=width,
@@ -249,13 +256,13 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
         alone = _alone([row["window"] for row in rows])
         axes.plot(
             [(rows[number]["window"] + 0.5) * bucket_us / 1e6 for number in alone],
-            [max(1, rows[number][name]) / 1000 for number in alone],
+            [_of_row(rows[number], name) for number in alone],
             color=SERIES[style],
             linestyle="none",
             marker=_MARKS[style],
             markersize=3,
         )
-    values = [max(1, row[name]) / 1000 for row in rows for name, *_ in _LINES]
+    values = [_of_row(row, name) for row in rows for name, *_ in _LINES]
     axes.set_ylim(*log_limits(values))
     plain_log(axes.yaxis)
     axes.legend(
@@ -277,7 +284,12 @@ def _alone(numbers: Sequence[int]) -> list[int]:
 
 
 def _leaders(
-    axes: Axes, rows: Rows, timeline: Document, colours: Mapping[int, str], *, is_narrow: bool
+    axes: Axes,
+    rows: Sequence[LeaderBand],
+    timeline: Timeline,
+    colours: Mapping[int, str],
+    *,
+    is_narrow: bool,
 ) -> None:
     plain_axes(axes, "Leaders (the number is the broker)")
     begin, end = timeline["from_us"], timeline["until_us"]
@@ -354,14 +366,14 @@ def _merged(counts: Sequence[tuple[int, int]], together: int) -> list[tuple[int,
     return sorted(found.items())
 
 
-def _number_actions(axes: Axes, actions: Rows, timeline: Document, *, is_narrow: bool) -> None:
+def _number_actions(axes: Axes, actions: Rows, timeline: Timeline, *, is_narrow: bool) -> None:
     """Their numbers above the first panel, but where they would overlap."""
     lasts = timeline["until_us"] - timeline["from_us"]
     apart = lasts * (0.06 if is_narrow else 0.022)
     last = -math.inf
     for action in actions[:MOST_ACTIONS]:
-        if action["called_us"] - last >= apart:
-            last = action["called_us"]
+        if 1000 * action["called_ms"] - last >= apart:
+            last = 1000 * action["called_ms"]
             axes.annotate(
                 str(action["number"]),
                 (last / 1e6, 1),

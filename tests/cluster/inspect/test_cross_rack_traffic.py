@@ -3,17 +3,25 @@
 import pytest
 
 from kipctl.cluster.inspect.cross_rack_traffic import (
+    Crossing,
     Sample,
     Samples,
     below,
     bytes_per_s,
+    cost_per_month,
     parse_percent,
     rates,
     samples,
     summarize,
     unreported,
 )
-from kipctl.cluster.inspect.replica_selection import Choice, PartitionFacts, Reason, Replica
+from kipctl.cluster.inspect.replica_selection import (
+    NO_SELECTOR,
+    Choice,
+    PartitionFacts,
+    Reason,
+    Replica,
+)
 from kipctl.cluster.log_dirs import reported_sizes
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import TimedOutError, UnreachableError, UsageError
@@ -68,39 +76,57 @@ CHOICES = [
     choice(1, "b", "b", Reason.FOLLOWER_IN_RACK),
     choice(2, "b", "b", Reason.SILENT),
 ]
+IN_RACKS = {0: "ab", 1: "b", 2: "b"}
+FACTS = [
+    PartitionFacts(
+        id=PartitionId("t", number),
+        leader=1,
+        selector=NO_SELECTOR,
+        offset=0,
+        replicas=tuple(Replica("abc".index(rack) + 1, rack, True) for rack in racks),
+    )
+    for number, racks in IN_RACKS.items()
+]
 HELD = {PartitionId("t", number): size for number, size in enumerate((100, 300, 600))}
 
 
 def test_bytes_of_each_rack() -> None:
-    a, b = summarize(CHOICES, HELD)
+    a, b = summarize(CHOICES, FACTS, HELD)
     assert (a.rack, a.partitions, a.local, a.closest) == ("a", 3, 1, 1)
     assert (a.held_bytes, a.cross_held_bytes, a.cross_percent) == (400, 300, 75.0)
     assert (b.rack, b.local, b.held_bytes, b.cross_held_bytes) == ("b", 1, 1000, 100)
-    assert a.bytes_per_s is a.cross_bytes_per_s is a.cost_per_month(1.0) is None
+    assert a.bytes_per_s is a.cross_bytes_per_s is None
+    assert cost_per_month(a.cross_bytes_per_s, 1.0) is cost_per_month(1e6, None) is None
 
 
 def test_rates_and_their_price() -> None:
     each = {PartitionId("t", number): rate for number, rate in enumerate((1e6, 3e6, 0.0))}
-    a, b = summarize(CHOICES, HELD, each)
+    a, b = summarize(CHOICES, FACTS, HELD, each)
     assert (a.bytes_per_s, a.cross_bytes_per_s, a.cross_percent) == (4e6, 3e6, 75.0)
     assert (b.cross_bytes_per_s, b.cross_percent) == (1e6, 25.0)
+    # Both leaders are in a.
+    assert (a.from_leaders, b.from_leaders) == (Crossing(0, 0), Crossing(4e6, 100))
+    # In b there is a replica of each, though no selector names it; in a there is none of 1.
+    assert (a.from_closest, b.from_closest) == (Crossing(3e6, 75), Crossing(0, 0))
+    by_size = summarize(CHOICES, FACTS, HELD)
+    assert [one.from_closest for one in by_size] == [Crossing(None, 75), Crossing(None, 0)]
     # 1 MB/s for 2,592,000 s are 2,592 GB.
-    assert b.cost_per_month(0.02) == pytest.approx(51.84)
-    (idle,) = summarize(CHOICES[:1], HELD, {PartitionId("t", 0): 0.0})
+    assert cost_per_month(b.cross_bytes_per_s, 0.02) == pytest.approx(51.84)
+    (idle,) = summarize(CHOICES[:1], FACTS, HELD, {PartitionId("t", 0): 0.0})
     assert (idle.bytes_per_s, idle.cross_percent, idle.unreported) == (0, None, ())
 
 
 def test_a_sum_that_nobody_told_all_of_is_not_known() -> None:
     first, second = PartitionId("t", 0), PartitionId("t", 1)
-    a, b = summarize(CHOICES[:2] + CHOICES[3:5], {second: 300})
+    a, b = summarize(CHOICES[:2] + CHOICES[3:5], FACTS, {second: 300})
     assert (a.held_bytes, a.cross_held_bytes, a.cross_percent, a.unreported) == (
         (None, 300, None, (first,))
     )
     assert (b.held_bytes, b.cross_held_bytes) == (None, None)
     # Rates that are not known are not made good by the bytes that are.
-    a, b = summarize(CHOICES[:2] + CHOICES[3:5], HELD, {first: 1e6})
+    a, b = summarize(CHOICES[:2] + CHOICES[3:5], FACTS, HELD, {first: 1e6})
     assert (a.held_bytes, a.bytes_per_s, a.cross_bytes_per_s) == (400, None, None)
-    assert (a.cross_percent, a.cost_per_month(0.02)) == (None, None)
+    assert (a.cross_percent, cost_per_month(a.cross_bytes_per_s, 0.02)) == (None, None)
     assert (b.bytes_per_s, b.cross_bytes_per_s, b.unreported) == (None, 1e6, (second,))
     assert unreported([a, b], {second: "why", PartitionId("t", 7): "none reads it"}) == {
         second: "why"
@@ -110,11 +136,11 @@ def test_a_sum_that_nobody_told_all_of_is_not_known() -> None:
 def test_whom_nobody_says_who_serves_may_cross_racks_or_not() -> None:
     first, second = PartitionId("t", 0), PartitionId("t", 1)
     chosen = [CHOICES[0], choice(1, "a", None, Reason.NOT_ANSWERED), CHOICES[2]]
-    (a,) = summarize(chosen, HELD, {first: 1e6, second: 3e6})
+    (a,) = summarize(chosen, FACTS, HELD, {first: 1e6, second: 3e6})
     assert (a.held_bytes, a.cross_held_bytes, a.bytes_per_s) == (400, None, 4e6)
-    assert (a.cross_bytes_per_s, a.cross_percent, a.cost_per_month(1.0)) == (None, None, None)
+    assert (a.cross_bytes_per_s, a.cross_percent) == (None, None)
     assert unreported([a], {}) == {second: "its leader did not say who serves it"}
-    (alone,) = summarize(chosen[1:2], {}, {})
+    (alone,) = summarize(chosen[1:2], FACTS, {}, {})
     assert (alone.held_bytes, alone.bytes_per_s, alone.cross_bytes_per_s) == (None, None, None)
 
 
@@ -210,13 +236,13 @@ def test_a_rate_takes_two_looks() -> None:
     [("0%", []), ("33.3%", []), ("33.4 %", ["a", "b"]), ("34", ["a", "b"]), ("100%", ["a", "b"])],
 )
 def test_the_gate_holds_for_every_rack(text: str, racks: list[str]) -> None:
-    summaries = summarize(CHOICES, HELD)
+    summaries = summarize(CHOICES, FACTS, HELD)
     assert [summary.rack for summary in below(summaries, parse_percent(text))] == racks
 
 
 def test_a_gate_with_nothing_to_hold_for_does_not_pass() -> None:
     with pytest.raises(UsageError, match="no partition that --require-local could hold for"):
-        below(summarize([], {}), 0)
+        below(summarize([], [], {}), 0)
 
 
 @pytest.mark.parametrize("text", ["", "%", "much", "-1%", "101", "nan"])

@@ -13,18 +13,21 @@ from kipctl.cluster.eligible_leader_replicas import EligibleReplicas
 from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, SizesSeen, stalled
 from kipctl.cluster.inspect.findings.diagnose import diagnose
 from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, LogDir, TopicFacts
-from kipctl.cluster.inspect.findings.finding import Severity
 from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.cluster.throttle_configs import (
     BROKER,
+    DISK_RATE,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
+    LEADER_REPLICAS,
+    TOPIC,
     KnownThrottles,
     Setting,
 )
+from kipctl.cluster.throttles import waiting_for
 from kipctl.protocol.describe_configs import ConfigSource, ResourceType
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Response
@@ -32,6 +35,7 @@ from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
 from kipctl.report.broker_tables import brokers_report
 from kipctl.report.led_partition_tables import leaders_report
+from kipctl.severity import Severity
 
 ORDERS_0, ORDERS_1 = PartitionId("orders", 0), PartitionId("orders", 1)
 TO_4 = Reassignment(ORDERS_0, (1, 2, 4, 3), (4,), (3,))
@@ -97,6 +101,28 @@ def test_throttles_that_nothing_needs(
 ) -> None:
     shown = told(replace(facts, copying=Reassignments(busy)))
     assert [one for one in shown if "throttle" in one] == found
+
+
+def test_a_throttle_that_waits_for_a_broker_that_is_away_may_be_meant() -> None:
+    lacks = partition(0, replicas=(1, 2, 9), isr=(1, 2))
+    facts = replace(four(throttled(1), throttled(2), partitions=(lacks,)), topics=LISTED)
+    (found,) = (one for one in diagnose(facts) if one.id == "throttle-left-behind")
+    assert found.consequence == "Broker 9 is away, and will catch up no faster."
+    assert found.change.startswith("Leave it if that is meant. If not, take it off: kipctl")
+    assert found.severity is Severity.NOTE
+    # Without a list nothing holds it back.
+    (found,) = (
+        one for one in diagnose(replace(facts, topics={})) if one.id == "throttle-left-behind"
+    )
+    assert "Broker 9" not in found.consequence
+
+
+def test_a_rate_of_copies_between_disks_holds_no_broker_back() -> None:
+    lacks = partition(0, replicas=(1, 2, 9), isr=(1, 2))
+    listed = Setting(TOPIC, "orders", LEADER_REPLICAS)
+    snapshot = four(partitions=(lacks,)).snapshot
+    assert waiting_for({listed: "*", Setting(BROKER, "1", LEADER_RATE): "7"}, snapshot) == (9,)
+    assert waiting_for({listed: "*", Setting(BROKER, "1", DISK_RATE): "7"}, snapshot) == ()
 
 
 def test_throttles_are_not_judged_while_reassignments_are_not_known() -> None:
@@ -377,6 +403,21 @@ def test_eligible_leaders(one: Partition, eligible: EligibleReplicas | None, fou
     assert sum("no leader" in one for one in shown) <= 1
 
 
+def test_where_nobody_knows_who_was_in_sync_last_the_way_back_is_the_longest_log() -> None:
+    facts = cluster(partition(0, replicas=(1, 9), isr=(), leader=-1))
+    (found,) = (one for one in diagnose(facts) if one.id == "no-leader")
+    assert found.change == (
+        "Start broker 9. Who has no leader then either, as who was in sync last is not known any"
+        " more, needs kipctl elect unclean --longest --all --dry-run."
+    )
+    facts = cluster(partition(0, replicas=(1, 2), isr=(), leader=-1))
+    (found,) = (one for one in diagnose(facts) if one.id == "no-leader")
+    assert found.change == (
+        "Their brokers are alive, and who was in sync last is not known any more: it takes kipctl"
+        " elect unclean --longest --all --dry-run."
+    )
+
+
 def in_isr(number: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2, 3)) -> Partition:
     return partition(number, replicas, isr, leader=isr[0] if isr else -1)
 
@@ -468,7 +509,7 @@ def test_the_command_looks_twice_while_data_is_copied(
     assert shown["reassignments"] == {
         "in_progress": 1,
         "error": None,
-        "looked_s": 0.1,
+        "looked_seconds": 0.1,
         "standing": [] if bytes_a_look else [{"broker": 1, "partitions": 1}],
     }
 
@@ -477,7 +518,7 @@ def test_without_a_reassignment_nobody_looks_twice(one_broker: Reassigning) -> N
     shown = one_broker.kipctl("inspect brokers -o json").document
     asked = [type(request) for request in one_broker.broker.requests()]
     assert asked.count(ListPartitionReassignmentsRequest) == 1
-    assert shown["reassignments"]["looked_s"] == 0
+    assert shown["reassignments"]["looked_seconds"] == 0
 
 
 def test_what_is_being_reassigned_may_be_unknown(one_broker: Reassigning) -> None:
@@ -522,7 +563,8 @@ def test_a_replica_that_is_still_copied_is_shown_as_that() -> None:
         copying=Reassignments((TO_4,)),
     )
     brokers = brokers_report(seen, ()).document["brokers"]
-    assert [(one["not_in_sync"], one["adding"]) for one in brokers] == [(0, 0)] * 3 + [(0, 1)]
+    copied = [(one["not_in_sync"], one["adding_replicas"]) for one in brokers]
+    assert copied == [(0, 0)] * 3 + [(0, 1)]
     shown = leaders_report(seen.snapshot, [TO_4])
     assert [one["not_in_sync"] for one in shown.document["brokers"]] == [0] * 4
     assert shown.tables[-1].rows[0][5] == "4 (adding), 1, 2, 3"

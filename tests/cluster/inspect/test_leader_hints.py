@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from commands import OnLab
-from fake_broker import VERSIONS, FakeCluster
 from on_lab import Ran
 from reassigning import Reassigning
 
@@ -17,7 +16,9 @@ from kipctl.cluster.inspect.leader_hint_check import (
     passes_proxy,
 )
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
+from kipctl.conform.cluster import Cluster, Leader, Loopback, Node
 from kipctl.protocol.address import Address
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.leader_hints import LeaderHint
 from kipctl.protocol.produce import NodeEndpoint
 from kipctl.report.hint_tables import hints_report
@@ -25,27 +26,41 @@ from kipctl.report.hint_tables import hints_report
 DRAFT = "hint in the form of KIP-951's early draft: no client reads it"
 
 
-def hints(cluster: FakeCluster, output: str = "json") -> Ran:
+def hints(cluster: Cluster, output: str = "json") -> Ran:
     return OnLab(cluster.bootstrap_server, Path("/nowhere")).kipctl("inspect hints -o", output)
+
+
+def without_fetch(partitions: int = 2, brokers: int = 2) -> Loopback:
+    """A cluster that serves no Fetch."""
+    cluster = Cluster({"t": partitions}, brokers)
+    del cluster.versions[ApiKey.FETCH]
+    return Loopback(cluster)
 
 
 @pytest.fixture
 def old_cluster():
     """Two brokers that speak Produce up to 9; each leads one of two partitions."""
-    with FakeCluster(partitions=2, versions=VERSIONS | {0: (0, 9)}) as cluster:
+    with without_fetch() as cluster:
+        cluster.versions[ApiKey.PRODUCE] = (0, 9)
         yield cluster
 
 
+def stay_behind(cluster: Cluster) -> None:
+    """Metadata shows the leaders of now from now on."""
+    for broker in cluster.brokers.values():
+        broker.shown.update(cluster.leaders)
+
+
 def test_a_draft_is_named_and_counted_apart(old_cluster):
-    old_cluster.draft = True
+    old_cluster.has_draft_hints = True
     shown = hints(old_cluster).document
     assert (shown["hinting"], shown["drafts"]) == (0, 2)
     first, second = shown["brokers"]
     assert {first["verdict"], second["verdict"]} == {DRAFT}
-    there = old_cluster.brokers[2].port
+    there = old_cluster.nodes[2].port
     assert (first["asked"], first["hint_leader"], first["hint_epoch"]) == ("t-1", 2, 5)
     assert first["hint_endpoint"] == f"127.0.0.1:{there}"
-    assert old_cluster.records_in_log() == 0
+    assert old_cluster.records == 0
     assert (
         "0 of 2 brokers named a leader. 2 did so only in the form of KIP-951's early draft."
         in hints(old_cluster, "plain").out
@@ -60,8 +75,8 @@ def test_a_broker_without_hints_is_too_old(old_cluster):
 
 
 def test_the_form_that_was_adopted_is_no_draft():
-    with FakeCluster(partitions=2) as cluster:
-        cluster.draft = True
+    with without_fetch() as cluster:
+        cluster.has_draft_hints = True
         shown = hints(cluster).document
     assert (shown["hinting"], shown["drafts"]) == (2, 0)
     assert {broker["verdict"] for broker in shown["brokers"]} == {"hint agrees with Metadata"}
@@ -69,16 +84,17 @@ def test_the_form_that_was_adopted_is_no_draft():
 
 def test_metadata_that_is_behind_a_move_is_asked_again():
     """As just after a rotation: brokers know of it before the Metadata of the one that is asked."""
-    with FakeCluster(partitions=2) as cluster:
-        cluster.shown = dict(cluster.leaders)
-        cluster.move(0, 2)
-        cluster.move(1, 1)
+    with without_fetch() as cluster:
+        stay_behind(cluster)
+        cluster.move(("t", 0), Leader(2, 6))
+        cluster.move(("t", 1), Leader(1, 6))
 
-        def catch_up(_: int) -> None:
-            if len(cluster.metadata_asked) == 6:
-                cluster.shown = None
+        def catch_up() -> None:
+            if sum(call.api == ApiKey.METADATA for call in cluster.exchanges) >= 6:
+                for broker in cluster.brokers.values():
+                    broker.shown.maps[0].clear()
 
-        cluster.on_metadata = catch_up
+        cluster.before = catch_up
         shown = hints(cluster).document
     assert shown["hinting"] == 2
     assert {broker["verdict"] for broker in shown["brokers"]} == {"hint agrees with Metadata"}
@@ -87,11 +103,11 @@ def test_metadata_that_is_behind_a_move_is_asked_again():
 
 @pytest.mark.usefixtures("clock")
 def test_metadata_that_stays_behind_is_named():
-    with FakeCluster(partitions=1, brokers=3) as cluster:
-        cluster.shown = dict(cluster.leaders)
-        cluster.move(0, 2)
+    with without_fetch(partitions=1, brokers=3) as cluster:
+        stay_behind(cluster)
+        cluster.move(("t", 0), Leader(2, 6))
         shown = hints(cluster).document
-        port = cluster.brokers[1].port
+        port = cluster.nodes[1].port
     verdicts = [broker["verdict"] for broker in shown["brokers"]]
     assert verdicts == [
         "no partition is led elsewhere: not asked",
@@ -199,8 +215,11 @@ def test_what_rewrites_metadata_alone_is_said_first_and_no_hint_of_it_is_require
 ) -> None:
     """As behind a proxy that shows its own addresses, and hands the brokers' hints on as they are:
     here Metadata says 127.0.0.1 and the hints localhost."""
-    with FakeCluster(partitions=2) as cluster:
-        cluster.own_host = "localhost"
+    with without_fetch() as cluster:
+        for broker in cluster.brokers.values():
+            broker.endpoints.update(
+                {id: Node(id, "localhost", node.port) for id, node in cluster.nodes.items()}
+            )
         shown = hints(cluster).document
         ran = OnLab(cluster.bootstrap_server, tmp_path).kipctl("inspect hints --require", status=7)
     assert (shown["hinting"], shown["agreeing"], shown["past_proxy"]) == (2, 0, True)

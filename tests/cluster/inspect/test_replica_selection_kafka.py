@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -202,11 +202,75 @@ def written_to(lab: Lab, make_topic: MakeTopic) -> Iterator[str]:
 def test_bytes_across_racks_and_their_price(kipctl: Kipctl, written_to: str) -> None:
     document = shown(kipctl, "--topic", written_to, "--rate-over", "1s", "--price-per-gb", "0.02")
     here, _, there = document["racks"]
-    assert here["bytes_per_s"] == there["bytes_per_s"] == there["cross_bytes_per_s"]
-    assert there["bytes_per_s"] > 0
-    assert (here["cross_bytes_per_s"], here["cross_percent"], here["price_of_30_days"]) == (0, 0, 0)
-    month_gb = there["cross_bytes_per_s"] * 30 * 24 * 3600 / 1e9
+    assert here["bytes_per_second"] == there["bytes_per_second"] == there["cross_bytes_per_second"]
+    assert there["bytes_per_second"] > 0
+    assert (here["cross_bytes_per_second"], here["cross_percent"], here["price_of_30_days"]) == (
+        0,
+        0,
+        0,
+    )
+    # All leaders are in the first rack: it is the others that pay for reading from leaders.
+    now = [rack["from_leaders"] for rack in document["racks"]]
+    assert [one["cross_percent"] for one in now] == [0, 100, 100]
+    assert now[1]["price_of_30_days"] == there["price_of_30_days"] > 0
+    month_gb = there["cross_bytes_per_second"] * 30 * 24 * 3600 / 1e9
     assert there["price_of_30_days"] == pytest.approx(month_gb * 0.02)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_names_no_rack_and_who_a_mistyped_one(
+    lab: Lab, kipctl: Kipctl, written_to: str, protocol: str
+) -> None:
+    racks = {f"typo-{protocol}": "rack2", f"right-{protocol}": "rack-2", f"none-{protocol}": ""}
+    readers = {
+        group: Consumer(
+            {
+                "bootstrap.servers": lab.bootstrap_server,
+                "group.id": group,
+                "group.protocol": protocol,
+                "client.id": f"{group}-app",
+                "client.rack": rack,
+            }
+        )
+        for group, rack in racks.items()
+    }
+    try:
+        for reader in readers.values():
+            reader.subscribe([written_to])
+        until_s = time.monotonic() + 60
+        while not all(reader.assignment() for reader in readers.values()):
+            assert time.monotonic() < until_s
+            for reader in readers.values():
+                reader.poll(0.1)
+        arguments = ("--topic", written_to, "--rate-over", "1s", "--price-per-gb", "0.02")
+        documents = [shown(kipctl, *arguments, *only) for only in ((), ("--client-rack", "rack-1"))]
+    finally:
+        for reader in readers.values():
+            reader.close()
+    # Groups are counted over all racks, whichever are shown.
+    assert [len(document["racks"]) for document in documents] == [3, 1]
+    for document in documents:
+        _check_groups(document, protocol)
+
+
+def _check_groups(document: Any, protocol: str) -> None:
+    groups = {f"{rack}-{protocol}" for rack in ("typo", "right", "none")}
+    found = {one["group"]: one for one in document["groups"] if one["group"] in groups}
+    assert {group: (one["client_rack"], one["known"]) for group, one in found.items()} == {
+        f"typo-{protocol}": ("rack2", False),
+        f"right-{protocol}": ("rack-2", True),
+        f"none-{protocol}": (None, False),
+    }
+    assert found[f"typo-{protocol}"]["client_ids"] == [f"typo-{protocol}-app"]
+    # In rack-2 there is a follower, in rack-3 none; the leader is in rack-1.
+    assert found[f"right-{protocol}"]["now_cross_bytes_per_second"] == 0
+    for group in (f"typo-{protocol}", f"none-{protocol}"):
+        now, closest = (
+            found[group][f"{when}_cross_bytes_per_second"] for when in ("now", "closest")
+        )
+        assert now == pytest.approx(2 * closest)
+        assert found[group]["now_price_of_30_days"] > found[group]["closest_price_of_30_days"] > 0
+    assert document["groups_not_shown"] == []
 
 
 WATCHES_PATIENTLY = """
@@ -336,6 +400,10 @@ def test_selectors_not_set_and_followers_that_fail_or_lag(
     while (found := choices(shown(kipctl, *arguments))) != expected:
         # On a busy machine a follower may be 1.5 s behind.
         assert time.monotonic() < deadline, found
+    racks = shown(kipctl, *arguments)["racks"]
+    assert [rack["from_closest"]["cross_percent"] for rack in racks] == [0, 0, 0]
+    ran = kipctl("inspect replica-selection", *arguments)
+    assert "Broker 2 sends every reader to the leader: set replica.selector.class there" in ran.out
 
     # A follower that stands still is named as long as it lacks nothing.
     throttle(own, "1000")

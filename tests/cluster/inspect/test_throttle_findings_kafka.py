@@ -1,10 +1,17 @@
 """The commands that take a throttle off, as `inspect brokers` prints them, run by Kafka itself."""
 
 import shlex
+from contextlib import ExitStack
 
 import pytest
-from cluster_fixtures import Kipctl, MakeTopic
-from on_lab import kafka_configs
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from on_lab import Kipctl, MakeTopic, kafka_configs
 
 from kipctl.cluster.throttle_configs import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
 from kipctl.lab.cluster import Lab
@@ -17,18 +24,23 @@ def test_the_commands_that_are_printed_remove_what_was_left(
     lab: Lab, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
     """A rate for all brokers is removed there, and the topic's list in the same look."""
-    make_topic("left", [[1, 2, 3]])
+    topic = make_topic("left", [[1, 2, 3]])
     server = ("--bootstrap-server", lab.bootstrap_server)
-    rates = f"{LEADER_RATE}=1000000,{FOLLOWER_RATE}=1000000"
     of_all = ("--alter", "--entity-type", "brokers", "--entity-default")
-    of_topic = ("--alter", "--entity-type", "topics", "--entity-name", "left")
-    try:
-        kafka_configs(lab, *server, *of_all, "--add-config", rates)
-        kafka_configs(lab, *server, *of_topic, "--add-config", f"{LEADER_REPLICAS}=*")
+    rates = f"{LEADER_RATE}=1000000,{FOLLOWER_RATE}=1000000"
+    names = f"{LEADER_RATE},{FOLLOWER_RATE}"
+    change = ConfigEntry(LEADER_REPLICAS, "*", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
 
-        def left() -> list[dict[str, object]]:
-            found = kipctl("inspect brokers -o json").document["findings"]
-            return [one for one in found if one["id"] == "throttle-left-behind"]
+    def left() -> list[dict[str, object]]:
+        found = kipctl("inspect brokers -o json").document["findings"]
+        return [one for one in found if one["id"] == "throttle-left-behind"]
+
+    with ExitStack() as failing:
+        kafka_configs(lab, *server, *of_all, "--add-config", rates)
+        failing.callback(kafka_configs, lab, *server, *of_all, "--delete-config", names)
+        admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+        admin.incremental_alter_configs([resource])[resource].result()
 
         # Brokers hear of it a moment later.
         assert wait_until(lambda: "topic" in str(left()), 60), left()
@@ -42,11 +54,5 @@ def test_the_commands_that_are_printed_remove_what_was_left(
             tool, *arguments = shlex.split(command)
             assert tool == "kafka-configs"
             kafka_configs(lab, *arguments)
-        while left():  # pytest's timeout ends it
-            pass
-    finally:
-        for entity, names in (
-            (of_all, f"{LEADER_RATE},{FOLLOWER_RATE}"),
-            (of_topic, LEADER_REPLICAS),
-        ):
-            kafka_configs(lab, *server, *entity, "--delete-config", names)
+        assert wait_until(lambda: not left(), 60), left()
+        failing.pop_all()

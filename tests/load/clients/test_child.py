@@ -38,6 +38,15 @@ def test_its_end_and_what_it_wrote(tmp_path: Path) -> None:
     assert program.exit_code == 3
 
 
+def test_it_is_told_lines_while_it_listens(tmp_path: Path) -> None:
+    child = Child(["sh", "-c", "read line; echo got $line"], tmp_path, is_told=True)
+    child.write_line("a topic")
+    assert child.is_over_by(now_us() + 10_000_000)
+    assert child.stdout() == "got a topic\n"
+    child.write_line("nobody")
+    child.close_all()
+
+
 def test_its_cpu_time_is_its_own(tmp_path: Path) -> None:
     busy = Child([sys.executable, "-c", "sum(range(10**7))"], tmp_path)
     assert busy.is_over_by(now_us() + LONG_US)

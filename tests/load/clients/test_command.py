@@ -12,6 +12,7 @@ from scripted_broker import Asked, ScriptedBroker
 from kipctl.errors import RefusedError, UsageError
 from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
 from kipctl.load.clients.command import CommandClient, filled
+from kipctl.process import wait_until
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 from kipctl.transport.access import Access
@@ -48,6 +49,22 @@ def test_one_that_goes_on_is_ended_when_its_load_is_over(tmp_path: Path) -> None
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text()), 0)
     assert (done.records, done.failed) == (None, None)
+
+
+def test_what_it_has_started_is_ended_with_it(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with running("sh", "-c", 'sleep 600 & echo $! > "$0"; wait', str(pid)) as client:
+        assert wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"), 20.0)
+        assert not client.is_done_by(0)
+    assert wait_until(lambda: not is_running(int(pid.read_text())), 20.0)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def test_it_gets_what_it_is_to_send() -> None:

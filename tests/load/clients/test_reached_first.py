@@ -10,7 +10,7 @@ import pytest
 from scripted_broker import Asked, ScriptedBroker
 from secure_peers import PASSWORD, USER, Logins, loopback, refusal, server_context, wrapped
 
-from kipctl.errors import KipctlError
+from kipctl.errors import KipctlError, RefusedError
 from kipctl.lab.certificates import Authority
 from kipctl.load.clients.client import ConsumerLoad, ProducerLoad
 from kipctl.load.clients.java import JavaClient
@@ -103,3 +103,14 @@ def test_what_is_right_is_let_through_and_a_tap_is_not_asked() -> None:
         asked = len(broker.asked)
         require_reachable(Access("b:1").behind(broker.address))
         assert len(broker.asked) == asked > 0
+
+
+def test_a_jvm_that_is_called_says_why_it_did_not_start(tmp_path: Path) -> None:
+    no_java = tmp_path / "java"
+    no_java.write_text("#!/bin/sh\necho 'Error: Could not find or load main class' >&2\nexit 1\n")
+    no_java.chmod(0o755)
+    with (
+        pytest.raises(RefusedError, match=r"client 4[.]3[.]1 did not start: Error: Could not"),
+        JavaClient("4.3.1", no_java, ()).gateway(),
+    ):
+        pytest.fail("it started")

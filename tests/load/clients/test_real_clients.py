@@ -1,4 +1,4 @@
-"""The benchmark of other people's clients: its plain count of request logs, and its programs."""
+"""The benchmark of other people's clients: its plain count of request logs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.clients.libraries import HERE, LIBRARIES
-from benchmarks.clients.request_counts import Refusals, Rotation, refusals
 from benchmarks.real_clients import PAGE_MARK, verdict_in, write_page
+from benchmarks.request_counts import Refusals, Rotation, refusals
 from kipctl.report.tables import Report, Table
 
 NOON = datetime(2026, 7, 1, 12)
@@ -82,13 +81,3 @@ def test_the_pages_tables_are_those_of_the_last_run(tmp_path: Path) -> None:
     assert page.read_text().split("\n\n")[:3] == ["# Clients", PAGE_MARK, "### Now"]
     write_page(report, tmp_path / "new.md")
     assert (tmp_path / "new.md").read_text().startswith("### Now")
-
-
-def test_each_program_belongs_to_a_client_of_the_table() -> None:
-    text = (HERE / "libraries.py").read_text()
-    programs = [*(HERE / "java").glob("*.java"), *(HERE / "python").glob("with_*.py")]
-    programs += [path.parent for path in (HERE / "go").glob("*/main.go")]
-    programs += [path for path in (HERE / "node").glob("*.mjs") if path.stem != "driver"]
-    named = (path.name if path.suffix in (".java", ".py") else path.stem for path in programs)
-    assert [name for name in named if f'"{name}"' not in text] == []
-    assert len({library.name for library in LIBRARIES}) == len(LIBRARIES) >= len(programs)

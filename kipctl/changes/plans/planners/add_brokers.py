@@ -5,12 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from kipctl.changes.plans.plan import Plan, move_of
-from kipctl.changes.plans.planners.placement import (
-    NO_INPUTS,
-    Placement,
-    PlanInputs,
-    require_alive,
-)
+from kipctl.changes.plans.planners.placement import NO_INPUTS, Placement, PlanInputs, require_alive
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
 from kipctl.next_step import Command

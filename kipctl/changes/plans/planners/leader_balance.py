@@ -81,9 +81,9 @@ class _Flow:
         self._brokers = sorted(fixed)
         self._index = {broker: place for place, broker in enumerate(self._brokers)}
         self._leads = np.array([fixed[broker] for broker in self._brokers], dtype=np.int64)
-        self._may = [tuple(self._index[broker] for broker in one.may) for one in choices]
-        self._home = [None if one.now is None else self._index[one.now] for one in choices]
-        self._topic = [one.topic for one in choices]
+        self._may = [tuple(self._index[broker] for broker in choice.may) for choice in choices]
+        self._home = [None if choice.now is None else self._index[choice.now] for choice in choices]
+        self._topic = [choice.topic for choice in choices]
         self._others = {
             (topic, self._index[broker]): count
             for (topic, broker), count in others.items()

@@ -25,7 +25,7 @@ def balance_bytes(
     in it. Each choice has a leader `now`. Few partitions move: each time the one, and to the
     broker, that lowers the sum of squares most.
     """
-    at = [one.now for one in choices]
+    at = [choice.now for choice in choices]
     load = Counter(fixed)
     held: dict[int | None, set[int]] = {broker: set() for broker in fixed}
     for place, broker in enumerate(at):
@@ -64,10 +64,10 @@ def bytes_in_by_leader(
     """What came in by preferred leader in so many seconds, and by that of the plan. Pure."""
     after = plan.preferred_leaders
     before, later = Counter[int](), Counter[int]()
-    for one in now.partitions:
-        first = one.preferred_leader
-        before[first] += grown.get(one.id, 0)
-        later[after.get(one.id, first)] += grown.get(one.id, 0)
+    for partition in now.partitions:
+        first = partition.preferred_leader
+        before[first] += grown.get(partition.id, 0)
+        later[after.get(partition.id, first)] += grown.get(partition.id, 0)
     rates = (
         f"broker {broker} {before[broker] / seconds / 1e6:.1f} and then"
         f" {later[broker] / seconds / 1e6:.1f}"

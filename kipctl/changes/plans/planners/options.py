@@ -31,7 +31,8 @@ class PlannerOption:
     """A planner, with its option as the user wrote it.
 
     One that never `copies` anything does not look at sizes; one that `weighs` looks at what comes
-    in. `spare` are replicas above min.insync.replicas that have to be left.
+    in. `spare` are replicas above min.insync.replicas that have to be left. `drained` are brokers
+    on which no replica is to stay.
     """
 
     option: str
@@ -39,6 +40,7 @@ class PlannerOption:
     copies: bool = True
     weighs: bool = False
     spare: int = 0
+    drained: frozenset[int] = frozenset()
 
     @property
     def takes_min_insync(self) -> bool:
@@ -50,7 +52,9 @@ def drain_option(values: Sequence[str]) -> PlannerOption:
     """--drain BROKER, repeatable; BROKER may be several, with commas."""
     brokers = parse_brokers("--drain", values)
     return PlannerOption(
-        _written("--drain", values), lambda snapshot, inputs: drain(snapshot, brokers, inputs)
+        _written("--drain", values),
+        lambda snapshot, inputs: drain(snapshot, brokers, inputs),
+        drained=frozenset(brokers),
     )
 
 

@@ -75,15 +75,15 @@ def require_spare(snapshot: Snapshot, off: frozenset[int], inputs: PlanInputs) -
     """
     if not inputs.spare:
         return
-    for one in inputs.changeable(snapshot):
-        if is_own(one.id.topic) or off.isdisjoint(one.replicas):
+    for partition in inputs.changeable(snapshot):
+        if is_own(partition.id.topic) or off.isdisjoint(partition.replicas):
             continue
-        least = inputs.min_insync.get(one.id.topic)
-        left = len({*one.isr} - off)
+        least = inputs.min_insync.get(partition.id.topic)
+        left = len({*partition.isr} - off)
         if least is None or left < least + inputs.spare:
             needs = "is not known" if least is None else f"is {least}"
             raise RefusedError(
-                f"{one.id} has {counted(left, 'replica')} in sync without broker"
+                f"{partition.id} has {counted(left, 'replica')} in sync without broker"
                 f" {', '.join(map(str, sorted(off)))}, and its min.insync.replicas {needs}: not"
                 f" {inputs.spare} to spare.",
                 "Wait until all is in sync ("

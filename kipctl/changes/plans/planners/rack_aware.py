@@ -3,12 +3,7 @@
 from collections import Counter
 
 from kipctl.changes.plans.plan import Plan
-from kipctl.changes.plans.planners.placement import (
-    NO_INPUTS,
-    Placement,
-    PlanInputs,
-    in_sync,
-)
+from kipctl.changes.plans.planners.placement import NO_INPUTS, Placement, PlanInputs, in_sync
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 

@@ -26,13 +26,12 @@ def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
 def unreached_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     """Listed at addresses that this machine cannot reach: of the cluster that says nothing."""
     if away := facts.unreached_here:
-        at = [Address(one.broker.host, one.broker.port) for one in away]
+        at = [Address(broker.broker.host, broker.broker.port) for broker in away]
         server = facts.bootstrap or Address("127.0.0.1", at[0].port)
         yield note(
             "brokers-not-reached-from-here",
-            f"{capital(broker_list(one.id for one in away))} cannot be reached from this machine"
-            " where"
-            f" the cluster lists them, as {at[0]}: {away[0].no_answer}",
+            f"{capital(broker_list(broker.id for broker in away))} cannot be reached from this"
+            f" machine where the cluster lists them, as {at[0]}: {away[0].no_answer}",
             "What they alone can tell is not known, and no change of leaders could be watched; of"
             " the cluster it says nothing.",
             "Behind tunnels say where they are: "

@@ -41,7 +41,7 @@ class Reassignments:
     @cached_property
     def adding(self) -> Mapping[PartitionId, tuple[int, ...]]:
         """The brokers that are about to hold a partition."""
-        return {one.id: one.adding for one in self.busy}
+        return {reassignment.id: reassignment.adding for reassignment in self.busy}
 
 
 def ask_reassignments(cluster: Cluster, look_again_s: float) -> Reassignments:
@@ -73,7 +73,7 @@ def stalled(first: SizesSeen, second: SizesSeen) -> dict[int, tuple[PartitionId,
         is_known = broker in first.held and broker in second.held
         if is_known and partitions <= after.get(broker, frozenset()):
             then, now = first.held[broker], second.held[broker]
-            if all(then.get(one) == now.get(one) for one in partitions):
+            if all(then.get(partition) == now.get(partition) for partition in partitions):
                 found[broker] = tuple(sorted(partitions))
     return found
 
@@ -81,9 +81,9 @@ def stalled(first: SizesSeen, second: SizesSeen) -> dict[int, tuple[PartitionId,
 def _adding(busy: Iterable[Reassignment]) -> dict[int, frozenset[PartitionId]]:
     """The partitions that are on their way to each broker."""
     found: dict[int, set[PartitionId]] = {}
-    for one in busy:
-        for broker in one.adding:
-            found.setdefault(broker, set()).add(one.id)
+    for reassignment in busy:
+        for broker in reassignment.adding:
+            found.setdefault(broker, set()).add(reassignment.id)
     return {broker: frozenset(partitions) for broker, partitions in sorted(found.items())}
 
 

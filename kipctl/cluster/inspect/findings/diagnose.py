@@ -15,8 +15,9 @@ from kipctl.cluster.inspect.findings import (
     transactions,
 )
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import Finding, Severity
+from kipctl.cluster.inspect.findings.finding import Finding
 from kipctl.protocol.api import ApiKey
+from kipctl.severity import Severity
 
 API_MEANINGS: dict[ApiKey, dict[int, str]] = {
     ApiKey.PRODUCE: {

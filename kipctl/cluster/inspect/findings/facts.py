@@ -18,17 +18,24 @@ from kipctl.at_once import at_once, chunks
 from kipctl.cluster.broker_metrics import ALL_TIMEOUT_S, BrokerMetrics, broker_of, scrape
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reassignments
+from kipctl.cluster.log_dirs import broker_dirs, refusal_code
 from kipctl.cluster.open_transactions import OpenTransactions, held_up
 from kipctl.cluster.recoveries import ask_bytes_to_go, catching_up
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
-from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED, KnownThrottles
+from kipctl.cluster.throttle_configs import (
+    ALL_RATES,
+    DISK_RATE,
+    REPLICAS,
+    UNLIMITED,
+    KnownThrottles,
+)
 from kipctl.errors import KipctlError, RefusedError, UnreachableError
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import own_api_versions_request
 from kipctl.protocol.describe_configs import DescribeConfigsResult, ResourceType, configs_request
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
-from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.protocol.error_codes import error_name, error_text
 from kipctl.protocol.message import only
 from kipctl.protocol.metadata import metadata_request
 from kipctl.transport.access import Access
@@ -111,6 +118,8 @@ class BrokerFacts:
     throttles: Mapping[str, int] = field(default_factory=dict)
     throttles_from: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     directories: tuple[LogDir, ...] = ()
+    may_copy_between_disks: bool = True
+    """False where a rate for it is set, and the broker tells that it copies nothing."""
     directories_error: str | None = None
 
     @property
@@ -279,11 +288,7 @@ def collect_facts(
     answering = {broker.id for broker in facts.answering}
     led = (p for p in snapshot.partitions if p.leader in answering)
     transactions = held_up(cluster, led).transactions
-    own = {
-        broker: cluster.broker(broker).sent - count
-        for broker, count in sent.items()
-        if broker in cluster.nodes
-    }
+    own = {b: cluster.broker(b).sent - was for b, was in sent.items() if b in cluster.nodes}
     first = [
         _first_look(*asked, snapshot.brokers, own)
         for asked in zip(metrics_urls, before, strict=True)
@@ -343,7 +348,8 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
     versions = connection.request(own_api_versions_request())
     metadata = connection.request(metadata_request(()))
     settings, rates_from, settings_error = _settings(connection, broker.id)
-    directories, directories_error = _directories(connection)
+    moves = bool(rates_from.get(DISK_RATE))
+    directories, may_copy, directories_error = _directories(connection, with_replicas=moves)
     if versions.error_code:
         return BrokerFacts(broker, no_answer=f"ApiVersions: {error_text(versions.error_code)}.")
     return BrokerFacts(
@@ -351,16 +357,17 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
         api_versions={api.api_key: (api.min_version, api.max_version) for api in versions.api_keys},
         supported={f.name: (f.min_version, f.max_version) for f in versions.supported_features},
         finalized={f.name: f.max_version_level for f in versions.finalized_features},
-        settings={name: value for name, value in settings.items() if name not in RATES},
+        settings={name: value for name, value in settings.items() if name not in ALL_RATES},
         settings_error=settings_error,
         lists=frozenset(listed.node_id for listed in metadata.brokers),
         throttles={
             name: rate
-            for name in RATES
+            for name in ALL_RATES
             if (rate := whole_number(settings.get(name))) is not None and rate < UNLIMITED
         },
         throttles_from=rates_from,
         directories=directories,
+        may_copy_between_disks=may_copy,
         directories_error=directories_error,
     )
 
@@ -374,10 +381,10 @@ def _settings(
     connection: BrokerConnection, broker: int
 ) -> tuple[dict[str, str | None], dict[str, tuple[int, ...]], KipctlError | None]:
     """The broker's settings, where its rates are set, or why it does not report them."""
-    names = (*SETTINGS, *RATES)
+    names = (*SETTINGS, *ALL_RATES)
     asked = configs_request(ResourceType.BROKER, [str(broker)], names, include_synonyms=True)
     result = only(connection.request(asked).results)
-    rates_from = {name: found for name, found in result.sources.items() if name in RATES}
+    rates_from = {name: found for name, found in result.sources.items() if name in ALL_RATES}
     return result.values, rates_from, _refused(result, connection.access)
 
 
@@ -391,18 +398,23 @@ def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | Non
     return denied or RefusedError(f"{error_text(result.error_code)}.")
 
 
-def _directories(connection: BrokerConnection) -> tuple[tuple[LogDir, ...], str | None]:
-    """The broker's log directories, or why it does not report them. No log is asked for."""
+def _directories(
+    connection: BrokerConnection, *, with_replicas: bool
+) -> tuple[tuple[LogDir, ...], bool, str | None]:
+    """The broker's log directories, whether it may copy between them, which takes asking for its
+    replicas, and why it does not report them."""
     try:
-        answer = connection.request(DescribeLogDirsRequest(topics=()))
+        topics = None if with_replicas else ()
+        answer = connection.request(DescribeLogDirsRequest(topics=topics))
     except KipctlError as error:
-        return (), error.what
-    if answer.error_code or not answer.results:
-        return (), error_name(answer.error_code or ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return tuple(
+        return (), True, error.what
+    if code := refusal_code(answer):
+        return (), True, error_name(code)
+    directories = tuple(
         LogDir(one.log_dir, error_name(one.error_code) if one.error_code else None, one.is_cordoned)
         for one in answer.results
-    ), None
+    )
+    return directories, any(one.future for one in broker_dirs(answer).replicas.values()), None
 
 
 def ask_topics(

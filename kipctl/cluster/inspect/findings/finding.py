@@ -2,17 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from kipctl.cluster.snapshot import Partition
-
-
-class Severity(StrEnum):
-    """PROBLEM hurts clients now; WARNING will when a broker stops or leaders move; NOTE may."""
-
-    PROBLEM = "problem"
-    WARNING = "warning"
-    NOTE = "note"
+from kipctl.severity import Severity
 
 
 @dataclass(frozen=True, slots=True)

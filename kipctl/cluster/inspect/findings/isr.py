@@ -22,14 +22,25 @@ def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
     """Partitions that nobody leads, without those of which more is known (eligible leaders)."""
     if without := [p for p in facts.snapshot.leaderless if p.id not in facts.eligible]:
         last = {broker for p in without for broker in p.isr}
+        alive = facts.snapshot.broker_ids
+        down = {b for p in without if not p.isr for b in p.replicas if b not in alive}
         yield problem(
             "no-leader",
             f"{counted(len(without), 'partition', 'have')} no leader"
             f"{f'; {broker_list(last)} had all acknowledged records at last' if last else ''}:"
             f" {partition_list(without)}.",
             "Nobody can write there or read from there.",
-            f"Start {broker_list(last) if last else 'the brokers that were in sync last'}; "
-            "only if that cannot be think of "
+            (
+                f"Start {broker_list(last | down)}. Who has no leader then either, as who was in"
+                " sync last is not known any more, needs "
+                if last | down
+                else "Their brokers are alive, and who was in sync last is not known any more: it"
+                " takes "
+            )
+            + Command("elect unclean --longest --all --dry-run")
+            + "."
+            if down or not last
+            else f"Start {broker_list(last)}; only if that cannot be think of "
             + Command("elect unclean")
             + ", which loses records.",
         )

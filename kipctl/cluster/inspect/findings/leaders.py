@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
-    Severity,
     note,
     some,
     warning,
 )
 from kipctl.counts import agreeing, counted
 from kipctl.next_step import Command
+from kipctl.severity import Severity
 
 SKEW_LIMIT = 1.5
 """Of a broker's leaders over the mean, when there are at least ten for each broker."""

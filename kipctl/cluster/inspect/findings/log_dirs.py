@@ -12,22 +12,22 @@ from kipctl.next_step import Command
 def failed_directories(facts: ClusterFacts) -> Iterator[Finding]:
     """Log directories that failed, and replicas that are offline on brokers that are alive."""
     offline = Counter(broker for p in facts.snapshot.partitions for broker in p.offline)
-    for one in facts.brokers:
-        failed = [directory for directory in one.directories if directory.error]
-        if not failed and not offline[one.id]:
+    for broker in facts.brokers:
+        failed = [directory for directory in broker.directories if directory.error]
+        if not failed and not offline[broker.id]:
             continue
         where = some([f"{directory.path} ({directory.error})" for directory in failed])
         what = (
-            f"Broker {one.id} is alive, and {counted(offline[one.id], 'replica', 'have')} gone"
-            " offline"
+            f"Broker {broker.id} is alive, and "
+            f"{counted(offline[broker.id], 'replica', 'have')} gone offline"
         )
         directory = "directory" if len(failed) == 1 else "directories"
         yield problem(
             "log-directory-failed",
             f"{what} there{f': failed log {directory} {where}' if failed else ''}.",
             "They have a replica less than they should, and it does not come back by itself.",
-            f"See to the disk and restart broker {one.id}; or give its replicas to "
-            "others: " + Command("reassign", drain=one.id),
+            f"See to the disk and restart broker {broker.id}; or give its replicas to "
+            "others: " + Command("reassign", drain=broker.id),
         )
 
 

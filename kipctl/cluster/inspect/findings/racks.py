@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
-    Severity,
     capital,
     named_for_command,
     note,
@@ -15,6 +14,7 @@ from kipctl.cluster.inspect.findings.finding import (
 from kipctl.cluster.snapshot import Partition
 from kipctl.counts import broker_list, counted
 from kipctl.next_step import Command
+from kipctl.severity import Severity
 
 _SELECTOR = "replica.selector.class"
 _RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import Finding, note, some, warning
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.throttle_configs import RATES
 from kipctl.counts import counted
 from kipctl.next_step import Command
 
@@ -24,9 +25,9 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
         return
     alive = set(facts.snapshot.broker_ids)
     gone: dict[int, list[PartitionId]] = {}
-    for one in copying.busy:
-        for broker in set(one.adding) - alive:
-            gone.setdefault(broker, []).append(one.id)
+    for reassignment in copying.busy:
+        for broker in set(reassignment.adding) - alive:
+            gone.setdefault(broker, []).append(reassignment.id)
     for broker, partitions in sorted(gone.items()):
         yield _stands_still(
             f"Broker {broker} is not alive, and {counted(len(partitions), 'partition')}"
@@ -34,8 +35,9 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
             f"Start broker {broker}",
         )
     for broker, still in copying.stalled.items():
-        rates = next((b.throttles for b in facts.brokers if b.id == broker), {})
-        throttled = f" (throttled to {min(rates.values()):,} B/s)" if rates else ""
+        of_broker = next((b.throttles for b in facts.brokers if b.id == broker), {})
+        rates = [of_broker[one] for one in RATES if one in of_broker]
+        throttled = f" (throttled to {min(rates):,} B/s)" if rates else ""
         yield _stands_still(
             f"Broker {broker} copied nothing in {copying.looked_s:g} s{throttled}, though"
             f" {counted(len(still), 'partition')} {'is' if len(still) == 1 else 'are'} on the way"
@@ -47,7 +49,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
         "reassignment-in-progress",
         f"{counted(len(copying.busy), 'partition')}"
         f" {'is' if len(copying.busy) == 1 else 'are'} being reassigned:"
-        f" {some([one.id for one in copying.busy])}.",
+        f" {some([reassignment.id for reassignment in copying.busy])}.",
         "Leaders move when their data is copied; other reassignments have to wait.",
         "Watch: " + Command("reassign --list"),
     )

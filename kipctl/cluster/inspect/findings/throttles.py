@@ -3,12 +3,20 @@
 from collections.abc import Iterator, Mapping
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import Finding, Severity, note, some
-from kipctl.cluster.throttle_configs import ALL_BROKERS, BROKER, TOPIC, Setting, removals
-from kipctl.cluster.throttles import HeldBack, held_back, needed
+from kipctl.cluster.inspect.findings.finding import Finding, note, some
+from kipctl.cluster.throttle_configs import (
+    ALL_BROKERS,
+    BROKER,
+    DISK_RATE,
+    TOPIC,
+    Setting,
+    removals,
+)
+from kipctl.cluster.throttles import HeldBack, held_back, needed, waiting_for
 from kipctl.counts import broker_list, counted, format_bytes, format_duration
 from kipctl.next_step import Command
 from kipctl.protocol.describe_configs import ConfigSource
+from kipctl.severity import Severity
 
 _SHOWN_REMOVALS = 5
 
@@ -33,25 +41,29 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
         )
     for broker, held in held_back(values, facts.snapshot, facts.copying.busy).items():
         yield _catches_up(broker, held, facts.bytes_to_go.get(broker))
-    of_running = {one.name for one in in_use if one.kind == BROKER}
-    used = needed(values, facts.snapshot, facts.copying.busy) | in_use.keys()
+    of_running = {setting.name for setting in in_use if setting.kind == BROKER}
+    between_disks = [broker.id for broker in facts.brokers if broker.may_copy_between_disks]
+    used = needed(values, facts.snapshot, facts.copying.busy, between_disks) | in_use.keys()
     left = {
         one: value
         for one, value in values.items()
         if one not in used and not (one == Setting(BROKER, ALL_BROKERS, one.config) and of_running)
     }
-    if left:
+    of_disks = {one: int(value) for one, value in left.items() if one.config == DISK_RATE}
+    if of_disks:
+        yield _left_of_disks(facts, of_disks)
+    if left := {one: value for one, value in left.items() if one not in of_disks}:
         yield _left(facts, values, left)
 
 
 def _values(facts: ClusterFacts) -> dict[Setting, str]:
     """All that is set; a broker's rates where they are set for it alone, or those of all."""
     found = {}
-    for one in facts.brokers:
-        for config, rate in one.throttles.items():
-            first = next(iter(one.throttles_from.get(config, ())), ConfigSource.BROKER)
+    for broker in facts.brokers:
+        for config, rate in broker.throttles.items():
+            first = next(iter(broker.throttles_from.get(config, ())), ConfigSource.BROKER)
             of_all = first == ConfigSource.ALL_BROKERS
-            found[Setting(BROKER, ALL_BROKERS if of_all else str(one.id), config)] = str(rate)
+            found[Setting(BROKER, ALL_BROKERS if of_all else str(broker.id), config)] = str(rate)
     for topic, settings in sorted(facts.topics.items()):
         for config, listed in settings.throttled.items():
             found[Setting(TOPIC, topic, config)] = listed
@@ -80,27 +92,30 @@ def _left(
     facts: ClusterFacts, values: Mapping[Setting, str], left: Mapping[Setting, str]
 ) -> Finding:
     rates = {one: int(value) for one, value in left.items() if one.kind == BROKER}
-    topics = sorted({one.name for one in left if one.kind == TOPIC})
+    topics = sorted({setting.name for setting in left if setting.kind == TOPIC})
     parts = list(_rates(rates))
     if topics:
         parts.append(f"replicas of {counted(len(topics), 'topic')} ({some(topics)})")
     other_half = "replicas are listed" if rates else "a rate is set"
-    holds = topics and any(one.kind == BROKER for one in values)
+    holds = topics and any(setting.kind == BROKER for setting in values)
     by_kipctl = {facts.known_throttles.left.get(one) for one in left.items()}
     names = sorted(who for who in by_kipctl if who)
     clear = Command("changes clear-throttles", all=None in by_kipctl)
     commands = tuple(removals(left, facts.bootstrap_server, is_secured=facts.is_secured))
     is_short = len(commands) <= _SHOWN_REMOVALS
+    away = waiting_for(values, facts.snapshot) if holds else ()
     return Finding(
         "throttle-left-behind",
-        Severity.WARNING if holds else Severity.NOTE,
+        Severity.WARNING if holds and not away else Severity.NOTE,
         f"A replication throttle is still set, and nothing that needs it is being reassigned:"
         f" {' and '.join(parts)}." + (f" Set by {some(names)}." if names else ""),
-        "Replicas that fall behind, as in a restart, catch up no faster, and stay out of sync"
+        f"{broker_list(away, 'are').capitalize()} away, and will catch up no faster."
+        if away
+        else "Replicas that fall behind, as in a restart, catch up no faster, and stay out of sync"
         " longer."
         if holds
         else f"It holds back nothing until {other_half} too.",
-        "Take it off: "
+        ("Leave it if that is meant. If not, take it off: " if away else "Take it off: ")
         + clear
         + (
             ". Or by Kafka's own tool, all of these:"
@@ -111,10 +126,24 @@ def _left(
     )
 
 
+def _left_of_disks(facts: ClusterFacts, left: Mapping[Setting, int]) -> Finding:
+    is_known = all((one, str(rate)) in facts.known_throttles.left for one, rate in left.items())
+    return note(
+        "throttle-left-behind",
+        "Copies between disks are still throttled, and there are none:"
+        f" {' and '.join(_rates(left))}.",
+        "Replicas that are moved to another disk of their broker are copied no faster.",
+        "Take it off: " + Command("changes clear-throttles", all=not is_known),
+    )
+
+
 def _rates(rates: Mapping[Setting, int]) -> Iterator[str]:
     for names, whose in (
-        (sorted({int(one.name) for one in rates if one.name != ALL_BROKERS}), ""),
-        ([ALL_BROKERS] if any(one.name == ALL_BROKERS for one in rates) else [], "all brokers"),
+        (sorted({int(setting.name) for setting in rates if setting.name != ALL_BROKERS}), ""),
+        (
+            [ALL_BROKERS] if any(setting.name == ALL_BROKERS for setting in rates) else [],
+            "all brokers",
+        ),
     ):
         if names:
             of = [rate for one, rate in rates.items() if (one.name == ALL_BROKERS) == bool(whose)]

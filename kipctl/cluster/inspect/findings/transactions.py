@@ -14,7 +14,7 @@ def hanging(facts: ClusterFacts) -> Iterator[Finding]:
     if not found:
         return
     first = found[0]
-    partitions = sorted({one.id for one in found})
+    partitions = sorted({transaction.id for transaction in found})
     it = "it" if len(found) == 1 else f"each of {counted(len(found), 'transaction')}"
     yield problem(
         "hanging-transaction",

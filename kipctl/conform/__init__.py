@@ -1,0 +1,1 @@
+"""Clients held against the KIPs: a scripted cluster, rules a module each, and their verdicts."""

@@ -1,0 +1,43 @@
+"""951-3: a broker that names itself is asked again with backoff, and Metadata is looked at."""
+
+from kipctl.conform.cluster.call import Attempt
+from kipctl.conform.cluster.control import Refusal
+from kipctl.conform.rule import Rule, Stage
+from kipctl.conform.rules.hints import EPOCH, OLD, pass_if, retries
+from kipctl.conform.trace import Trace
+from kipctl.conform.verdict import Judgement
+from kipctl.counts import counted
+from kipctl.probe.leadership import Leader
+
+_LASTS_MS = 2000.0
+_MOST = 40
+"""Retries that wait for 50 ms or longer."""
+_MOST_REQUESTS = 200
+
+
+class SameSelf(Rule):
+    """For 2 s broker 1 refuses, and names itself in the epoch that is known."""
+
+    id = "951-3"
+    title = "a refuser that names itself is not asked in a hot loop"
+    says = (
+        "A leader that is named but advances nothing is as none: Metadata is refreshed, and the"
+        " retry waits for retry.backoff.ms."
+    )
+    why = "A broker that takes over is asked thousands of times a second while it gets ready."
+    seconds = 5.0
+
+    def refuse(self, stage: Stage, attempt: Attempt) -> Refusal | None:
+        if attempt.broker != OLD or stage.ms >= _LASTS_MS:
+            return None
+        return stage.hint(Leader(OLD, EPOCH))
+
+    def judge(self, trace: Trace) -> Judgement:
+        refused = [s.ms for s in trace.after if s.broker == OLD and s.tried.error]
+        is_well = any(s.is_good for s in trace.after)
+        asked = retries(refused)
+        refreshed = sum(ms < _LASTS_MS for ms in trace.metadata_ms)
+        seen = f"In 2 s it tried {asked:,} times ({counted(len(refused), 'request')})"
+        after = "recovered" if is_well else "did not recover within 3 s"
+        is_right = asked <= _MOST and len(refused) <= _MOST_REQUESTS and refreshed and is_well
+        return pass_if(is_right, f"{seen}, asked {refreshed:,} times for Metadata, and {after}.")
