@@ -46,13 +46,18 @@ durations: $(VENV)/installed-for-tests java
 generate: $(VENV)/installed-for-tests
 	$(BIN)/python -m kipctl.generate
 
-# What installs take: of what kipctl needs the versions of constraints.txt, and their SHA-256.
+# What installs take: of what kipctl needs the versions of constraints.txt, and their SHA-256; of an
+# extra what it adds.
 LOCK := $(BIN)/uv --no-config pip compile --quiet --generate-hashes --no-annotate \
 	--custom-compile-command 'make lock' --python-platform linux --python-version 3.11 \
-	--constraint constraints.txt pyproject.toml --output-file
+	--constraint constraints.txt pyproject.toml
+ADDED := grep -vxFf kipctl/locked.txt
 lock: $(VENV)/installed-for-tests
-	$(LOCK) kipctl/locked.txt
-	for extra in kerberos msk spark; do $(LOCK) kipctl/locked-$$extra.txt --extra $$extra || exit; done
+	$(LOCK) --output-file kipctl/locked.txt
+	for extra in kerberos msk spark; do \
+		{ head -2 kipctl/locked.txt; echo '-r locked.txt'; $(LOCK) --extra $$extra | $(ADDED); } \
+			> kipctl/locked-$$extra.txt || exit; \
+	done
 
 wheel:
 	rm -rf dist

@@ -20,12 +20,19 @@ LOCKED += ["locked-kerberos.txt"] if find_spec("gssapi") else []  # not every ma
 
 @pytest.fixture(params=LOCKED)
 def lock(request: pytest.FixtureRequest) -> tuple[dict[str, str], str]:
-    """The version of each package, and the extra; the file holds nothing else but comments."""
+    """The version of each package, and the extra; the file holds nothing else but comments, and
+    that of an extra begins with all that kipctl needs."""
     name: str = request.param
+    extra = name.removeprefix("locked").strip("-").removesuffix(".txt")
     text = re.sub(r"(?m)^#.*\n", "", (REPOSITORY / "kipctl" / name).read_text())
+    if extra:
+        of_all = re.sub(r"(?m)^#.*\n", "", (REPOSITORY / "kipctl" / "locked.txt").read_text())
+        assert text.startswith("-r locked.txt\n")
+        text = text.replace("-r locked.txt\n", of_all)
     assert _LOCKED.sub("", text) == ""
-    versions = {name: version for name, version, _ in _LOCKED.findall(text)}
-    return versions, name.removeprefix("locked").strip("-").removesuffix(".txt")
+    named = [name for name, _, _ in _LOCKED.findall(text)]
+    assert len(named) == len({*named})
+    return {name: version for name, version, _ in _LOCKED.findall(text)}, extra
 
 
 Lock = tuple[dict[str, str], str]
