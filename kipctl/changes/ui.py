@@ -56,7 +56,7 @@ class DisksShown:
 
 
 class ChangeUi:
-    """Says nothing and agrees to everything; a terminal's is `kipctl.cli.change_ui`.
+    """Says nothing and agrees to everything; a terminal's is `kipctl.cli.commands.change_ui`.
 
     A program that is asked may raise RefusedError in `confirm`: then nothing is changed.
     """

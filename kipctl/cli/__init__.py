@@ -1,1 +1,1 @@
-"""The command line: it parses, calls, renders. No logic."""
+"""The command line: what every command is made of, and in `commands` the commands."""

@@ -94,7 +94,7 @@ def _root(
     environment = context.ensure_object(Environment)
     environment.debug = debug
     if context.invoked_subcommand is None:
-        from kipctl.cli import overview
+        from kipctl.cli.commands import overview
 
         raise typer.Exit(overview.show(environment))
 
@@ -112,7 +112,7 @@ def command(name: str) -> TyperCommand | TyperGroup:
     """One of COMMANDS with its options, or its commands."""
     from kipctl.cli.connecting import with_connecting_options
 
-    held = vars(import_module(f"kipctl.cli.{_MODULES.get(name, name.replace('-', '_'))}"))
+    held = vars(import_module(f"kipctl.cli.commands.{_MODULES.get(name, name.replace('-', '_'))}"))
     alone = typer.Typer(add_completion=False)
     alone.callback()(_root)  # which makes it a group, as `kipctl` is
     if "app" in held and name not in _MODULES:

@@ -162,7 +162,7 @@ def _labs(words: Sequence[str], environment: "Environment") -> Iterable[str]:
 
 
 def _nodes(words: Sequence[str], environment: "Environment") -> Iterable[str]:
-    from kipctl.cli.lab import lab_name
+    from kipctl.cli.commands.lab import lab_name
     from kipctl.lab.cluster import Lab
 
     chosen = lab_name([None, *_given(words, "--name")][-1])

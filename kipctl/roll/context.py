@@ -13,7 +13,7 @@ from kipctl.roll.record import RollOptions, RollRecord
 
 
 class RollUi(ChangeUi):
-    """Says nothing and agrees to everything; a terminal's is `kipctl.cli.roll_ui`."""
+    """Says nothing and agrees to everything; a terminal's is `kipctl.cli.commands.roll_ui`."""
 
     def roll_planned(self, plan: RollPlan, guard: Guard) -> None:
         """The result of a dry run, with what the guard sees now."""

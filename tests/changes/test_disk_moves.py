@@ -16,7 +16,7 @@ from kipctl.changes.journal.entry import ChangeKind, EntryState
 from kipctl.changes.plans.disks import DiskMove
 from kipctl.changes.plans.kafka_json import read_reassignment
 from kipctl.changes.throttle import Change, Throttle
-from kipctl.cli.reassign_looks import LIST_DEADLINE_S
+from kipctl.cli.commands.reassign_looks import LIST_DEADLINE_S
 from kipctl.cluster.log_dirs import BrokerDirs, DiskCopies, Located, between_disks, refusal_code
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import Setting
@@ -384,7 +384,7 @@ def test_a_broker_that_hangs_does_not_hold_up_the_list(
         asked_for_s.append(deadline_s)
         return between_disks(cluster, brokers, 0.2)
 
-    monkeypatch.setattr("kipctl.cli.reassign_looks.between_disks", looks)
+    monkeypatch.setattr("kipctl.cli.commands.reassign_looks.between_disks", looks)
     ran = fake.kipctl("reassign --list")
     assert "Whether brokers 1, 2, 3, 4 copy between their disks is not known" in " ".join(
         ran.out.split()

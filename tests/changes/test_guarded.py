@@ -16,7 +16,7 @@ from reassigning import Held, Reassigning, Replicas, running
 
 from kipctl.changes.plans.plan import Move, Plan
 from kipctl.changes.plans.planners.rotate_leaders import rotate
-from kipctl.cli.guard import GuardOptions, read_guard
+from kipctl.cli.commands.guard import GuardOptions, read_guard
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.guard.canary_moves import add_canary_moves
 from kipctl.guard.session import guarded

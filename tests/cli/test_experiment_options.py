@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import (
+from kipctl.cli.commands.experiment_options import (
     ExperimentOptions,
     recorded_runs,
     whole_numbers,
 )
+from kipctl.cli.environment import Environment
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
@@ -35,7 +35,7 @@ def test_the_page_of_the_runs_begins_with_what_was_reported(
     ) -> None:
         written.append((paths, html, of))
 
-    monkeypatch.setattr("kipctl.cli.report.report_runs", report_runs)
+    monkeypatch.setattr("kipctl.cli.commands.report.report_runs", report_runs)
     out = StringIO()
     environment = Environment(stdin=StringIO(), stdout=out, stderr=StringIO())
     options = ExperimentOptions(

@@ -54,9 +54,10 @@ OF_ALL = {
     "kipctl.urls",
 }
 OF_REASSIGN = OF_ALL | {
-    "kipctl.cli.guard",
+    "kipctl.cli.commands",
+    "kipctl.cli.commands.guard",
     "kipctl.cli.options",
-    "kipctl.cli.reassign",
+    "kipctl.cli.commands.reassign",
     "kipctl.durations",
     "kipctl.pipeline",
     "kipctl.pipeline.place",
@@ -64,7 +65,7 @@ OF_REASSIGN = OF_ALL | {
     "kipctl.probe.leadership",
     "kipctl.protocol",
     "kipctl.protocol.address",
-    "kipctl.cli.change_options",
+    "kipctl.cli.commands.change_options",
     "kipctl.report.guard_tables",
     "kipctl.trace",
     "kipctl.trace.codes",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.cli.perf_results import status_of_failed
+from kipctl.cli.commands.perf_results import status_of_failed
 from kipctl.errors import ExitStatus
 from kipctl.report.e2e_tables import what_failed
 

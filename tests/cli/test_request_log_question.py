@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kipctl.cli.commands.request_log import _confirm
 from kipctl.cli.environment import Environment
-from kipctl.cli.request_log import _confirm
 from kipctl.transport.access import access_of
 from kipctl.transport.request import Cluster
 
@@ -24,7 +24,7 @@ def test_on_a_secured_cluster_it_says_that_passwords_are_logged(
 ) -> None:
     nothing = SimpleNamespace(brokers=())
     monkeypatch.setattr("kipctl.cluster.snapshot.take_snapshot", lambda *_: nothing)
-    monkeypatch.setattr("kipctl.cli.confirm.is_lab", lambda _: False)
+    monkeypatch.setattr("kipctl.cli.commands.confirm.is_lab", lambda _: False)
     err = io.StringIO()
     environment = Environment(io.StringIO(), io.StringIO(), err, {})
     with Cluster(access_of("127.0.0.1:1", properties)) as cluster:

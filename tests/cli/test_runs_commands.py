@@ -9,7 +9,7 @@ import pytest
 from in_process import kipctl
 from one_process import Said
 
-from kipctl.cli.runs import compare
+from kipctl.cli.commands.runs import compare
 from kipctl.pipeline.compare import UNITS
 from kipctl.trace.codes import PHASES
 from kipctl.trace.schema import DATASETS

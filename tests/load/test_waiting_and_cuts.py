@@ -7,8 +7,8 @@ import pytest
 from electing_broker import ElectingCluster, partition
 from trace_rows import table
 
+from kipctl.cli.commands.perf_results import raise_for_run
 from kipctl.cli.options import RunOptions
-from kipctl.cli.perf_results import raise_for_run
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.load.actions import parse_action
 from kipctl.load.e2e import ProducerWithConsumer

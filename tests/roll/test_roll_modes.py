@@ -22,8 +22,8 @@ from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.journal.entry import Origin
 from kipctl.changes.journal.journal import Journal, journal
 from kipctl.changes.journal.machine_lock import exclusive_lock, lock_path
+from kipctl.cli.commands.roll import _FIELDS
 from kipctl.cli.environment import Environment
-from kipctl.cli.roll import _FIELDS
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest

@@ -274,7 +274,7 @@ def _check_groups(document: Any, protocol: str) -> None:
 
 
 WATCHES_PATIENTLY = """
-from kipctl.cli import replica_selection
+from kipctl.cli.commands import replica_selection
 from kipctl.cli.app import main
 replica_selection._WATCH_TIMEOUT_S = 15.0
 main()

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from kipctl.cli.combinations import combined
+from kipctl.cli.commands.guard import STOP, GuardOptions, read_guard
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import STOP, GuardOptions, read_guard
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -138,7 +138,7 @@ def roll(
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     asked = read_guard(guard, guard_action, moves_along=True, is_alone=False)
     from kipctl.changes.journal.entry import Origin
-    from kipctl.cli.roll_ui import TerminalRollUi
+    from kipctl.cli.commands.roll_ui import TerminalRollUi
     from kipctl.roll import roll as rolls
     from kipctl.roll.context import RollContext
     from kipctl.roll.record import Restarter, RollOptions

@@ -83,7 +83,7 @@ def _confirm(
     yes: bool,
 ) -> None:
     """Ask, with what it will cost and tell; a lab may be logged without a question."""
-    from kipctl.cli.confirm import is_lab
+    from kipctl.cli.commands.confirm import is_lab
     from kipctl.cluster.request_log_cost import estimate, request_rates
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.access import UNSECURED

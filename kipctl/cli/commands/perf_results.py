@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from typer import Exit
 
-from kipctl.cli.confirm import confirm_moves
+from kipctl.cli.commands.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import RunOptions
 from kipctl.counts import counted

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Annotated
 
-from kipctl.cli.change_options import ChangeOptions, ChangeTimeoutOption, changing
+from kipctl.cli.commands.change_options import ChangeOptions, ChangeTimeoutOption, changing
+from kipctl.cli.commands.guard import GuardOptions, read_guard
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.guard import GuardOptions, read_guard
 from kipctl.cli.options import (
     ClusterOptions,
     MetricsUrlOption,

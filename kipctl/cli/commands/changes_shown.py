@@ -7,8 +7,8 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import current, is_as_planned
 from kipctl.changes.execution.safety_checks import list_or_reason
 from kipctl.changes.journal.entry import Entry
-from kipctl.cli.change_ui import TerminalUi
-from kipctl.cli.roll_ui import of_roll
+from kipctl.cli.commands.change_ui import TerminalUi
+from kipctl.cli.commands.roll_ui import of_roll
 from kipctl.cluster.snapshot import refresh_snapshot
 from kipctl.errors import RefusedError
 from kipctl.next_step import Command

@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Annotated
 
+from kipctl.cli.commands.experiment_options import ExperimentOptions, on_stand, whole_numbers
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import ExperimentOptions, on_stand, whole_numbers
 from kipctl.cli.options import duration_option, finite, option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError

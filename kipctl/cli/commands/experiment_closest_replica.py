@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Annotated
 
+from kipctl.cli.commands.experiment_options import ExperimentOptions, on_stand
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import ExperimentOptions, on_stand
 from kipctl.cli.options import RecordSizeOption, ThroughputOption, duration_option, option
 from kipctl.durations import Duration
 from kipctl.verdict import LEAST_RUNS

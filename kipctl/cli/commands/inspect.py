@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
-from kipctl.cli.brokers import brokers
+from kipctl.cli.commands.brokers import brokers
+from kipctl.cli.commands.inspect_metadata import metadata
+from kipctl.cli.commands.replica_selection_options import SelectionOptions
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.inspect_metadata import metadata
 from kipctl.cli.options import ClusterOptions, ShownBrokerOption, TopicOption, option
-from kipctl.cli.replica_selection_options import SelectionOptions
 from kipctl.errors import KipctlError, ThresholdError
 from kipctl.report.hint_tables import hints_report
 from kipctl.report.led_partition_tables import leaders_report
@@ -97,6 +97,6 @@ def replica_selection(
     Each leader is asked with a Fetch that names the rack, for one byte at the high watermark.
     Nothing is written, and no offset committed.
     """
-    from kipctl.cli.replica_selection import show
+    from kipctl.cli.commands.replica_selection import show
 
     show(environment, of, options)

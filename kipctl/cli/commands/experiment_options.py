@@ -126,7 +126,7 @@ def recorded_runs(environment: Environment, options: ExperimentOptions) -> Itera
 
     Raises UsageError for a place that cannot be, and what Spark raises.
     """
-    from kipctl.cli.report import report_runs
+    from kipctl.cli.commands.report import report_runs
     from kipctl.extras import require
     from kipctl.report.html.file import check_html
     from kipctl.trace.stored_runs import run_folders

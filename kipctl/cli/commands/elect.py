@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from kipctl.cli.change_options import ChangeOptions, changing
 from kipctl.cli.combinations import combined
+from kipctl.cli.commands.change_options import ChangeOptions, changing
+from kipctl.cli.commands.guard import GuardOptions, read_guard
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.guard import GuardOptions, read_guard
 from kipctl.cli.options import BatchOption, BetweenOption, TopicOption, duration_option, option
 from kipctl.durations import Duration
 

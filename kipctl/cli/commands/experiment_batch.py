@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Annotated, Any
 
+from kipctl.cli.commands.experiment_options import ExperimentOptions, on_stand
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import ExperimentOptions, on_stand
 from kipctl.cli.options import LeaderDiscoveryOption, RecordSizeOption, finite, option
 from kipctl.probe.leadership import LeaderDiscovery
 

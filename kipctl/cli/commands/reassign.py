@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from kipctl.cli.change_options import (
+from kipctl.cli.combinations import combined
+from kipctl.cli.commands.change_options import (
     AdditionalOption,
     ChangeOptions,
     ChangeTimeoutOption,
     PaceOptions,
     changing,
 )
-from kipctl.cli.combinations import combined
+from kipctl.cli.commands.guard import STOP, GuardActionOption, GuardOptions, read_guard
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import STOP, GuardActionOption, GuardOptions, read_guard
 from kipctl.cli.options import TopicOption, option
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
@@ -146,7 +146,7 @@ def reassign(
             "See `" + Command("reassign --help") + "`.",
         )
     from kipctl.changes import phased, planned
-    from kipctl.cli.reassign_looks import show_ongoing, show_rotations, verify_plans
+    from kipctl.cli.commands.reassign_looks import show_ongoing, show_rotations, verify_plans
     from kipctl.guard.conditions import parse_guard
 
     planner = planners.read(force)

@@ -4,6 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 from kipctl.cli.combinations import combined
+from kipctl.cli.commands.perf_results import (
+    carry_out,
+    given_properties,
+    raise_for_failed,
+    raise_for_run,
+)
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ClientRackOption,
@@ -15,7 +21,6 @@ from kipctl.cli.options import (
     milliseconds_option,
     option,
 )
-from kipctl.cli.perf_results import carry_out, given_properties, raise_for_failed, raise_for_run
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 

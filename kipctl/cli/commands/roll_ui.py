@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.ui import PlanShown
-from kipctl.cli.change_ui import TerminalUi
-from kipctl.cli.confirm import confirm_unless_lab
+from kipctl.cli.commands.change_ui import TerminalUi
+from kipctl.cli.commands.confirm import confirm_unless_lab
 from kipctl.cli.environment import Environment
 from kipctl.guard.conditions import Guard
 from kipctl.report.formats import OutputFormat

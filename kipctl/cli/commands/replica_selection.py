@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from kipctl.cli.commands.replica_selection_options import SelectionOptions
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import ClusterOptions
-from kipctl.cli.replica_selection_options import SelectionOptions
 from kipctl.cluster.consumer_groups import Readers, consumers
 from kipctl.cluster.inspect.cross_rack_traffic import (
     below,

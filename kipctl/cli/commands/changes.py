@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from kipctl.cli.change_options import (
+from kipctl.cli.combinations import combined
+from kipctl.cli.commands.change_options import (
     AdditionalOption,
     ChangeOptions,
     ChangeTimeoutOption,
     PaceOptions,
     changing,
 )
-from kipctl.cli.combinations import combined
+from kipctl.cli.commands.guard import STOP, GuardActionOption, GuardOptions, read_guard
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.guard import STOP, GuardActionOption, GuardOptions, read_guard
 from kipctl.cli.options import BootstrapOption, ClusterOptions, TopicOption, argument, option
 
 app = Commands()
@@ -40,7 +40,7 @@ class EntryOptions:
 @app.command("list")
 def list_changes(environment: Environment, of: ClusterOptions) -> None:
     """List what was changed on this cluster from here, by whom, and what became of it."""
-    from kipctl.cli.changes_shown import history
+    from kipctl.cli.commands.changes_shown import history
 
     with changing(environment, of) as (change, ui):
         history(change, ui)
@@ -52,7 +52,7 @@ def show(environment: Environment, which: EntryOptions, of: ClusterOptions) -> N
 
     Of a roll its nodes, and how far each has come.
     """
-    from kipctl.cli.changes_shown import show_entry
+    from kipctl.cli.commands.changes_shown import show_entry
 
     with changing(environment, of, entry=which.entry, file=which.journal) as (change, ui):
         show_entry(change, ui)
@@ -84,7 +84,7 @@ def undo(
     throttles are put back. An undo that was cut off is gone on with.
     """
     from kipctl.changes.undo import undo as undo_change
-    from kipctl.cli.changes_shown import undo_roll
+    from kipctl.cli.commands.changes_shown import undo_roll
 
     with changing(
         environment,
@@ -117,7 +117,7 @@ def resume(
     It goes on as it was begun: batches, pauses, throttle and guard are those of its entry.
     """
     from kipctl.changes.resume import resume as resume_change
-    from kipctl.cli.changes_shown import resume_roll
+    from kipctl.cli.commands.changes_shown import resume_roll
 
     with changing(
         environment,
@@ -135,7 +135,7 @@ def resume(
 @app.command()
 def pause(environment: Environment, bootstrap_server: BootstrapOption = None) -> None:
     """Let the kipctl that changes the cluster, on this machine, stop after its batch."""
-    from kipctl.cli.changes_shown import pause as pause_change
+    from kipctl.cli.commands.changes_shown import pause as pause_change
 
     with changing(environment, ClusterOptions(bootstrap_server)) as (change, _):
         pause_change(change)

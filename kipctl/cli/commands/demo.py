@@ -1,7 +1,7 @@
 """`kipctl demo`: a cluster, rotations under load, and what each way to the new leader cost."""
 
+from kipctl.cli.commands.experiment_options import RecordRunsOption
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import RecordRunsOption
 from kipctl.cli.options import OutputOption
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kipctl.changes.context import ChangeContext
     from kipctl.changes.execution.pacing import Pace
     from kipctl.changes.guard_interface import RecordedGuard
-    from kipctl.cli.change_ui import TerminalUi
+    from kipctl.cli.commands.change_ui import TerminalUi
 
 AdditionalOption = Annotated[bool, option("Go on beside the reassignments of others.")]
 ChangeTimeoutOption = Annotated[
@@ -81,7 +81,7 @@ def changing(
     from kipctl.changes.execution.pacing import ONE_BATCH
     from kipctl.changes.guard_interface import RecordedGuard
     from kipctl.changes.journal.entry import Origin
-    from kipctl.cli.change_ui import TerminalUi
+    from kipctl.cli.commands.change_ui import TerminalUi
     from kipctl.guard.session import guarded
     from kipctl.load.plan import OWN_TOPIC
 

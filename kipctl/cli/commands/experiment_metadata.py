@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from kipctl.cli.confirm import confirm_topics
+from kipctl.cli.commands.confirm import confirm_topics
+from kipctl.cli.commands.experiment_options import ExperimentOptions, Folders, Message, on_stand
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import ExperimentOptions, Folders, Message, on_stand
 from kipctl.cli.options import (
     InTurnThroughputOption,
     PhaseSecondsOption,

@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from kipctl.cli.commands.experiment_options import ExperimentOptions
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import ExperimentOptions
 from kipctl.cli.options import argument
 
 

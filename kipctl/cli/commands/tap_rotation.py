@@ -7,7 +7,7 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.journal.entry import Origin
 from kipctl.changes.repeated_rotation import Rotation, rotate_while
-from kipctl.cli.change_ui import TerminalUi
+from kipctl.cli.commands.change_ui import TerminalUi
 from kipctl.cli.environment import Environment
 from kipctl.documents.tap import TapDocument
 from kipctl.errors import KipctlError

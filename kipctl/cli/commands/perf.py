@@ -4,6 +4,15 @@ from pathlib import Path
 from typing import Annotated
 
 from kipctl.cli.combinations import combined
+from kipctl.cli.commands.perf_consume import consume
+from kipctl.cli.commands.perf_e2e import e2e
+from kipctl.cli.commands.perf_metadata import metadata
+from kipctl.cli.commands.perf_results import (
+    carry_out,
+    given_properties,
+    raise_for_failed,
+    raise_for_run,
+)
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.options import (
@@ -13,10 +22,6 @@ from kipctl.cli.options import (
     RunOptions,
     option,
 )
-from kipctl.cli.perf_consume import consume
-from kipctl.cli.perf_e2e import e2e
-from kipctl.cli.perf_metadata import metadata
-from kipctl.cli.perf_results import carry_out, given_properties, raise_for_failed, raise_for_run
 from kipctl.durations import Duration
 
 app = Commands()

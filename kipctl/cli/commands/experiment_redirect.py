@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
+from kipctl.cli.commands.experiment_options import ExperimentOptions, Folders, Message
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import ExperimentOptions, Folders, Message
 from kipctl.cli.options import RecordSizeOption, duration_option, option, pause_option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError

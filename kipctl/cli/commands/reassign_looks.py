@@ -10,7 +10,7 @@ from kipctl.changes.execution.safety_checks import survey
 from kipctl.changes.journal.target import how_to_carry_out, read_target
 from kipctl.changes.plans.kafka_json import check_against
 from kipctl.changes.plans.planners.rotate_leaders import rotate
-from kipctl.cli.change_ui import TerminalUi
+from kipctl.cli.commands.change_ui import TerminalUi
 from kipctl.cluster.log_dirs import between_disks
 from kipctl.cluster.snapshot import PartitionId, select, take_snapshot
 from kipctl.counts import counted

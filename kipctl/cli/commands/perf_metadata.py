@@ -3,7 +3,8 @@
 from collections import Counter
 from typing import Annotated
 
-from kipctl.cli.confirm import confirm_topics
+from kipctl.cli.commands.confirm import confirm_topics
+from kipctl.cli.commands.perf_results import raise_for_failed
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ClusterOptions,
@@ -13,7 +14,6 @@ from kipctl.cli.options import (
     YesOption,
     option,
 )
-from kipctl.cli.perf_results import raise_for_failed
 from kipctl.durations import Duration
 from kipctl.load.metadata.plan import ClientKind, Phase
 from kipctl.probe.idle_eviction import TopicPolicy

@@ -115,7 +115,7 @@ def tap(
     client that has bootstrap.servers=127.0.0.1:9192 has met 20. Then it says of each what it makes
     of leader hints, how long its records took, and what to do about it.
     """
-    from kipctl.cli.tap_watch import confirm_lending, explained, show_clients, warn
+    from kipctl.cli.commands.tap_watch import confirm_lending, explained, show_clients, warn
     from kipctl.client_behaviour.findings.catalogue import failed_findings, wanted_findings
     from kipctl.load.clients.command import parse_command, running_command
     from kipctl.load.plan import check_topic
@@ -172,7 +172,7 @@ def tap(
     if rotate is None:
         document = tapped(plan)
     else:
-        from kipctl.cli.tap_rotation import tap_while_leaders_rotate
+        from kipctl.cli.commands.tap_rotation import tap_while_leaders_rotate
 
         document, short = tap_while_leaders_rotate(
             environment,

@@ -40,7 +40,7 @@ def metadata(
     --topic their answers are short, and more of them can be. Only --measure-convergence changes
     anything, and asks before, unless it is on a lab.
     """
-    from kipctl.cli.confirm import confirm_unless_lab
+    from kipctl.cli.commands.confirm import confirm_unless_lab
     from kipctl.cluster.inspect.metadata_cost import SAMPLES, costs
     from kipctl.cluster.inspect.metadata_views import (
         answer_bytes,
