@@ -4,6 +4,7 @@ import gc
 import socket
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from scripted_requests import PLACE, Clock, asked, call, produced, sent
@@ -342,6 +343,17 @@ def test_a_group_of_one_member_joins_commits_and_leaves(cluster: Cluster) -> Non
         fetch = OffsetFetchRequest(groups=(OffsetFetchGroup("g", topics=topics),))
         told = asked(cluster, fetch, 9).groups[0].topics[0].partitions[0]
         assert told.committed_offset == 7
+    id, other = cluster.topics["t"], UUID(int=9)
+    by_id = tuple(OffsetCommitTopic(topic_id=of, partitions=partitions) for of in (id, other))
+    committed = asked(cluster, OffsetCommitRequest("g", topics=by_id), 10).topics
+    assert [(topic.topic_id, topic.partitions[0].error_code) for topic in committed] == [
+        (id, 0),
+        (other, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+    for of in (None, (OffsetFetchTopic(topic_id=id, partition_indexes=(0,)),)):
+        fetch = OffsetFetchRequest(groups=(OffsetFetchGroup("g", topics=of),))
+        (topic,) = asked(cluster, fetch, 10).groups[0].topics
+        assert (topic.topic_id, topic.partitions[0].committed_offset) == (id, 7)
     leave = LeaveGroupRequest("g", members=(LeavingMember(joined.member_id),))
     assert asked(cluster, leave, 5).members[0].error_code == 0
     assert asked(cluster, beat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -16,6 +16,7 @@ from kipctl.protocol.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kipctl.protocol.metadata import metadata_request
 from kipctl.protocol.records import one_record_batch
 
 BATCH = one_record_batch(b"a")
@@ -58,6 +59,42 @@ def test_a_session_tells_what_is_new_of_what_it_was_told(cluster: Cluster) -> No
     assert cluster.sessions.closed == [number]
     gone = fetch(cluster, {}, session_id=number, session_epoch=4)
     assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_without_partitions_is_closed_and_a_log_that_begins_later_is_told(
+    cluster: Cluster,
+) -> None:
+    """As FetchManager.newContext and CachedPartition.maybeUpdateResponseData."""
+    cluster.sessions.keeps = lambda: True
+    for _ in range(2):
+        cluster.log(PLACE).write(b"a", 0)
+    number = fetch(cluster, {0: 2}, session_epoch=0).session_id
+    assert read_of(fetch(cluster, {}, session_id=number, session_epoch=1)) == {}
+    cluster.log(PLACE).delete(1)
+    assert set(read_of(fetch(cluster, {}, session_id=number, session_epoch=2))) == {0}
+    forgotten = (ForgottenTopic("t", partitions=(0,)),)
+    left = fetch(cluster, {}, session_id=number, session_epoch=3, forgotten_topics_data=forgotten)
+    assert (left.session_id, cluster.sessions.kept) == (0, {})
+
+
+def test_a_broker_that_starts_anew_knows_no_sessions(cluster: Cluster) -> None:
+    cluster.sessions.keeps = lambda: True
+    number = fetch(cluster, {0: 0}, session_epoch=0).session_id
+    cluster.restart(1)
+    gone = fetch(cluster, {}, session_id=number, session_epoch=1)
+    assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_who_has_given_its_replica_away_looks_at_no_epoch(cluster: Cluster) -> None:
+    """As ReplicaManager.getPartitionOrError."""
+    cluster.move(PLACE, Leader(2, 6))
+    cluster.not_held.add((PLACE, 1))
+    for epoch in (-1, 5, 7):
+        topic = FetchTopic("t", partitions=(FetchPartition(0, epoch, 0),))
+        answer = asked(cluster, FetchRequest(topics=(topic,), max_wait_ms=0), 12)
+        assert read_of(answer)[0][0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    shown = asked(cluster, metadata_request(["t"]), 12).topics[0].partitions[0]
+    assert tuple(shown.replica_nodes) == (2, 3)
 
 
 def test_by_itself_no_session_is_kept(cluster: Cluster) -> None:

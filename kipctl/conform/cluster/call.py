@@ -25,9 +25,10 @@ class Attempt:
     it; `error` is None without an answer.
 
     `epoch` is the leader's that the client knows. `offset` is the one to read from, of a Fetch,
-    and of the others the timestamp or the epoch that is asked about; `preferred` the replica that
-    a reader was sent to. `content` is what was sent, of so many `records`; `sequence` that of an
-    idempotent producer's first one.
+    the one that was answered, of a Produce, and of the others the timestamp or the epoch that is
+    asked about; `preferred` the replica that a reader was sent to. `content` is what was sent, of
+    so many `records`; `sequence` that of an idempotent producer's first one, and `producer` its id
+    and epoch.
     """
 
     place: Place
@@ -38,6 +39,7 @@ class Attempt:
     offset: int = -1
     content: bytes = b""
     records: int = 0
+    producer: tuple[int, int] = (-1, -1)
     sequence: int = -1
     error: int | None = None
     hint: Leader | None = None

@@ -85,6 +85,8 @@ class Cluster:
         """Of all topics that there ever were."""
         self.names_leaders = True
         """Whether who does not lead says who does."""
+        self.not_held: set[tuple[Place, int]] = set()
+        """Replicas that brokers have given away, or have not made yet."""
         self.followers: set[tuple[Place, int]] = set()
         """Replicas from which consumers may read."""
         self.names_followers = True
@@ -169,10 +171,12 @@ class Cluster:
 
     def stop(self, broker: int) -> None:
         """It refuses connections; Metadata still has it, until it is hidden there."""
+        self.sessions.forget(broker)
         self.close_listener(broker)
 
     def restart(self, broker: int) -> None:
         """It listens again, perhaps at another port."""
+        self.sessions.forget(broker)
         rack = self._racks[(broker - 1) % len(self._racks)] if self._racks else None
         self.nodes[broker] = Node(broker, HOST, self.open_listener(broker), rack)
         self.changed()
@@ -181,7 +185,7 @@ class Cluster:
 
     def holds(self, broker: int, place: Place) -> bool:
         """Whether it is a replica."""
-        return True
+        return (place, broker) not in self.not_held
 
     def follows(self, broker: int, place: Place) -> bool:
         """Whether it may be read from though it does not lead."""

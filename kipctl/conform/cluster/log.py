@@ -13,6 +13,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.primitives import Reader
 from kipctl.protocol.records import ATTRIBUTES_AT, BATCH_HEADER_SIZE, MAGIC, one_record_batch
 
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -20,6 +21,7 @@ _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _LEADER_EPOCH_AT = 12
 _BEFORE_LENGTH = 12
+_COMPRESSION = 0x07
 _NEVER_US = 1 << 62
 _REMEMBERED = 5
 """So many batches of an idempotent producer a leader remembers."""
@@ -68,6 +70,24 @@ def batch_headers(content: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
             raise ValueError("a batch of another CRC than its own")
         yield BatchHeader(size, count, id, epoch, sequence), content[at : at + size]
         at += size
+
+
+def records_in(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """What tells each record of batches from others: its timestamp, and its key, value and headers
+    as bytes. A compressed batch counts as one record. Batches are as `batch_headers` takes them.
+    """
+    for header, batch in batch_headers(content):
+        fields, body = _HEADER.unpack_from(batch), batch[BATCH_HEADER_SIZE:]
+        attributes, timestamp = fields[5], fields[7]
+        if attributes & _COMPRESSION:
+            yield timestamp, body
+            continue
+        reader = Reader(body)
+        for _ in range(header.records):
+            end = reader.varint() + reader.offset
+            reader.take(1)
+            delta, _ = reader.varint(64), reader.varint()
+            yield timestamp + delta, reader.take(end - reader.offset)
 
 
 @dataclass

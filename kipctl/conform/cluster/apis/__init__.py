@@ -54,8 +54,6 @@ VERSIONS: Mapping[int, tuple[int, int]] = {
     ApiVersionsRequest.api.key: (0, 4),
     ProduceRequest.api.key: (0, ProduceRequest.api.versions[1]),
     InitProducerIdRequest.api.key: (0, 5),
-    OffsetCommitRequest.api.key: (2, 9),
-    OffsetFetchRequest.api.key: (1, 9),
 }
 """As Kafka 4.3 announces them. Produce begins at 0 there, though the least that is served is 3:
-librdkafka looks for it (KAFKA-18659). Offsets are committed by topics' names, not ids."""
+librdkafka looks for it (KAFKA-18659)."""

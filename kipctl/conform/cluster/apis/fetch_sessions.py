@@ -22,14 +22,14 @@ _FIRST = 100
 
 @dataclass
 class Session:
-    """What is read for a client, and the last high watermarks that it was told."""
+    """What is read for a client, and the last high watermarks and log starts that it was told."""
 
     broker: int
     partitions: dict[Asked, FetchPartition]
     number: int = 0
     """0 for one that is not kept."""
     epoch: int = 1
-    told: dict[Asked, int] = field(default_factory=dict)
+    told: dict[Asked, tuple[int, int]] = field(default_factory=dict)
 
     def news(
         self,
@@ -40,8 +40,9 @@ class Session:
         """What there is to say of its partitions; all, if it is new."""
         topics: dict[tuple[str, UUID], list[PartitionData]] = {}
         for asked, p in read.items():
-            is_same = self.told.get(asked) == p.high_watermark
-            self.told[asked] = -1 if p.error_code else p.high_watermark
+            now = -1 if p.error_code else p.high_watermark, p.log_start_offset
+            is_same = self.told.get(asked) == now
+            self.told[asked] = now
             if is_full or not is_same or p.error_code or p.records or p.preferred_read_replica >= 0:
                 topics.setdefault(asked[:2], []).append(p)
         return tuple(FetchableTopicResponse(*topic, tuple(order(p))) for topic, p in topics.items())
@@ -90,4 +91,7 @@ class Sessions:
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
                 session.partitions.pop((topic.topic, topic.topic_id, index), None)
+        if not session.partitions:  # it is closed (FetchManager.newContext)
+            del self.kept[session.number]
+            return Session(broker, {})
         return session

@@ -14,6 +14,7 @@ from kipctl.protocol.committed_offsets import (
     FetchedPartition,
     FetchedTopic,
     OffsetCommitResponse,
+    OffsetCommitTopic,
     OffsetFetchResponse,
     OffsetFetchTopic,
 )
@@ -27,7 +28,7 @@ from kipctl.protocol.groups import (
     LeftMember,
     SyncGroupResponse,
 )
-from kipctl.protocol.message import Response
+from kipctl.protocol.message import ZERO_UUID, Response
 
 if TYPE_CHECKING:
     from kipctl.conform.cluster.cluster import Cluster
@@ -103,56 +104,60 @@ def leave_group(cluster: "Cluster", broker: Broker, call: Exchange) -> Response:
 
 def offset_commit(cluster: "Cluster", broker: Broker, call: Exchange) -> Response:
     """Kept."""
-    group = cluster.groups.setdefault(call.request.group_id, Group())
+    group, topics = cluster.groups.setdefault(call.request.group_id, Group()), []
     for topic in call.request.topics:
-        for p in topic.partitions:
-            group.offsets[topic.name, p.partition_index] = p.committed_offset
-    return OffsetCommitResponse(
-        topics=tuple(
-            CommittedTopic(
-                topic.name,
-                partitions=tuple(CommittedPartition(p.partition_index) for p in topic.partitions),
-            )
-            for topic in call.request.topics
-        )
-    )
+        name, error = _named(broker, topic)
+        if not error:
+            for p in topic.partitions:
+                group.offsets[name, p.partition_index] = p.committed_offset
+        told = tuple(CommittedPartition(p.partition_index, error) for p in topic.partitions)
+        topics.append(CommittedTopic(topic.name, topic.topic_id, told))
+    return OffsetCommitResponse(topics=tuple(topics))
 
 
 def offset_fetch(cluster: "Cluster", broker: Broker, call: Exchange) -> Response:
     """What was committed; -1 for nothing."""
     asked = call.request
     if call.version < 8:
-        return OffsetFetchResponse(topics=_offsets(cluster, asked.group_id, asked.topics))
+        return OffsetFetchResponse(topics=_offsets(cluster, broker, asked.group_id, asked.topics))
     return OffsetFetchResponse(
         groups=tuple(
-            FetchedGroup(group.group_id, _offsets(cluster, group.group_id, group.topics))
+            FetchedGroup(group.group_id, _offsets(cluster, broker, group.group_id, group.topics))
             for group in asked.groups
         )
     )
 
 
 def _offsets(
-    cluster: "Cluster", group: str, topics: tuple[OffsetFetchTopic, ...] | None
+    cluster: "Cluster", broker: Broker, group: str, topics: tuple[OffsetFetchTopic, ...] | None
 ) -> tuple[FetchedTopic, ...]:
     known = cluster.groups.get(group, Group()).offsets
     if topics is None:
-        names = sorted({name for name, _ in known})
         topics = tuple(
             OffsetFetchTopic(
-                name, partition_indexes=tuple(index for of, index in known if of == name)
+                name,
+                broker.topics.get(name) or ZERO_UUID,
+                tuple(index for of, index in known if of == name),
             )
-            for name in names
+            for name in sorted({name for name, _ in known})
         )
-    return tuple(
-        FetchedTopic(
-            topic.name,
-            partitions=tuple(
-                FetchedPartition(index, known.get((topic.name, index), -1))
-                for index in topic.partition_indexes
-            ),
+    fetched = []
+    for topic in topics:
+        name, error = _named(broker, topic)
+        told = tuple(
+            FetchedPartition(index, known.get((name, index), -1), error_code=error)
+            for index in topic.partition_indexes
         )
-        for topic in topics
-    )
+        fetched.append(FetchedTopic(topic.name, topic.topic_id, told))
+    return tuple(fetched)
+
+
+def _named(broker: Broker, topic: OffsetCommitTopic | OffsetFetchTopic) -> tuple[str, int]:
+    """By its name or, from version 10 on, by its id; an error for an id that is of no topic."""
+    if topic.topic_id == ZERO_UUID:
+        return topic.name, ErrorCode.NONE
+    name = next((name for name, id in broker.topics.items() if id == topic.topic_id), None)
+    return (name, ErrorCode.NONE) if name else ("", ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def _error(cluster: "Cluster", broker: Broker, call: Exchange) -> int:

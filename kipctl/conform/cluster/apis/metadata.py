@@ -45,11 +45,13 @@ def _topic(
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
     if name not in broker.topics:
         return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-    nodes, replicas = broker.shown_nodes(), tuple(cluster.brokers)
-    partitions = []
+    nodes, partitions = broker.shown_nodes(), []
     for index in sorted(index for topic, index in broker.shown if topic == name):
         leader = broker.shown[name, index]
         is_there = leader.id in nodes
+        replicas = tuple(
+            id for id in cluster.brokers if id == leader.id or cluster.holds(id, (name, index))
+        )
         partitions.append(
             MetadataResponsePartition(
                 ErrorCode.NONE if is_there else ErrorCode.LEADER_NOT_AVAILABLE,

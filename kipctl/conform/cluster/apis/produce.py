@@ -88,6 +88,7 @@ def _take(attempt: Attempt, content: bytes) -> None:
     attempt.records = sum(header.records for header in headers)
     if headers and headers[0].producer_id >= 0:
         attempt.sequence = headers[0].sequence
+        attempt.producer = headers[0].producer_id, headers[0].producer_epoch
 
 
 def _append(
@@ -100,5 +101,5 @@ def _append(
         attempt.error, base = 0, _LOST
     else:
         attempt.error, base = cluster.append(attempt)
-    error = attempt.error or 0
+    error, attempt.offset = attempt.error or 0, base
     return PartitionProduceResponse(attempt.partition, error, base, current_leader=hint)
