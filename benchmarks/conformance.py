@@ -23,7 +23,7 @@ from kipctl.documents.conform import ConformDocument, RuleVerdict
 from kipctl.errors import ExitStatus
 
 PAGE_MARK = "<!-- made by benchmarks/conformance.py, from here on -->"
-_SHORT = {"PASS": "pass", "SLOW": "slow", "FAIL": "**fail**", "N/A": "", "NOT REACHED": "?"}
+_SHORT = {"PASS": "pass", "SLOW": "slow", "FAIL": "**fail**", "N/A": "n/a", "NOT REACHED": "?"}
 _JUDGED = (ExitStatus.DONE, ExitStatus.THRESHOLD_NOT_MET)
 
 
@@ -67,7 +67,7 @@ def table(verdicts: dict[str, dict[str, RuleVerdict]], role: Role) -> Iterator[s
     for rule in RULES:
         if role in rule.least:
             cells = (
-                _SHORT[by_rule[rule.id]["status"]] if rule.id in by_rule else ""
+                _SHORT[by_rule[rule.id]["status"]] if rule.id in by_rule else "not run"
                 for by_rule in verdicts.values()
             )
             yield f"| {rule.id} {rule.title} | " + " | ".join(cells) + " |"

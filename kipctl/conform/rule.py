@@ -48,6 +48,7 @@ class Stage:
         self.longer = 1.0
         """So many times as long the rule lasts, where its limits are widened."""
         cluster.before, cluster.control, cluster.script = self._before, self._control, self._script
+        cluster.sessions.keeps = lambda: True  # as brokers do, which have room for 1,000
         rule.prepare(self)
 
     @property
@@ -67,6 +68,10 @@ class Stage:
         else:
             self.show(None)
         self.cluster.move(self.place, Leader(to, epoch))
+
+    def give_away(self, broker: int) -> None:
+        """From now on it has no replica, so that it refuses whatever epoch it is told."""
+        self.cluster.not_held.add((self.place, broker))
 
     def show(self, leader: Leader | None) -> None:
         """What all brokers' Metadata shows of the partition; the truth for None."""
@@ -110,6 +115,8 @@ class Stage:
             self.began_us,
             scale,
             type(self.rule).starts,
+            tuple(cluster.log(self.place).batches),
+            cluster.names,
         )
 
     def _before(self) -> None:

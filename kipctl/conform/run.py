@@ -192,7 +192,7 @@ def run_rule(
         status,
         seen,
         tuple(p.judgement for p in played),
-        shown.trace.evidence(),
+        shown.trace.evidence(shown.judgement.ms),
         has_not_started=status is Status.NOT_REACHED
         and all(p.trace.began_us is None for p in played),
     )

@@ -29,10 +29,12 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Of one run, with what was seen, as a sentence."""
+    """Of one run, with what was seen, as a sentence; `ms` is when the request came that decided,
+    in ms since the first refusal, where one did."""
 
     status: Status
     seen: str
+    ms: float | None = None
 
 
 class Outcome(NamedTuple):

@@ -9,7 +9,8 @@ class RuleRun(TypedDict):
 
 
 class RuleVerdict(TypedDict):
-    """`evidence` are the requests of a run that decided, from the first refusal on."""
+    """`evidence` are the first requests of a run from the first refusal on, and those around the
+    one that decided, which is marked; of proxies and brokers, what was found."""
 
     rule: str
     title: str

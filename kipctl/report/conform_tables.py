@@ -16,7 +16,8 @@ from kipctl.report.tables import Paragraph, Report, Tone, paragraphs, table_of
 
 _SHOWN = (Status.FAIL, Status.SLOW, Status.NOT_REACHED)
 """Verdicts that are shown with the requests that they are by, in this order."""
-_MOST_SHOWN = 8
+_MOST_SHOWN = 20
+"""As many as there are of one run of a client."""
 
 
 def conform_report(

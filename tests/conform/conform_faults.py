@@ -457,7 +457,7 @@ FAULTS = (
         status=Status.SLOW,
     ),
     Fault(offsets_that_are_not_there_yet_are_reset, "392-10", role=Role.CONSUMER),
-    Fault(new_topics_are_asked_for_with_all_others, "526-1"),
+    Fault(new_topics_are_asked_for_with_all_others, "526-1", status=Status.SLOW),
     Fault(only_the_last_topic_is_renewed, "526-2", status=Status.SLOW),
     Fault(metadata_does_not_grow_old, "526-3"),
     Fault(topics_are_never_idle, "526-4", status=Status.SLOW),

@@ -45,6 +45,11 @@ class SimulatedConform(SimulatedCluster):
 
 def played(rule: type[Rule], role: Role) -> Trace:
     """What kipctl's own client does, as it is patched just now."""
+    return played_stage(rule, role).trace(1.0)
+
+
+def played_stage(rule: type[Rule], role: Role) -> Stage:
+    """The same, with the cluster as it is then."""
     cluster, topics = SimulatedConform(rule), topics_of(rule)
     stage = Stage(rule(), role, cluster, topics, _QUIET_S)
     access, told = Access(cluster.bootstrap_server), [topics[0]]
@@ -68,4 +73,4 @@ def played(rule: type[Rule], role: Role) -> Trace:
         else:
             spec = own_spec(role, access, topics[0], _RECORDS, _THROUGHPUT, RACK, rule.metadata_ms)
             spec.run(Path(folder), lambda schedule: None, is_over)
-    return stage.trace(1.0)
+    return stage

@@ -1,5 +1,7 @@
 """How requests are judged: limits, repeats, and what is not judged."""
 
+from uuid import UUID
+
 import pytest
 
 from kipctl.conform.cluster import Cluster, Exchange, Leader
@@ -10,16 +12,20 @@ from kipctl.conform.run import Client, run_rule
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement, Role, Status, Verdict, decided
 from kipctl.errors import UsageError
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 
 PLACE = "t", 0
 BEGAN_US = 1_000_000
 
 
-def produce(ms: float, broker: int, error: int = 0, version: int = 13) -> Exchange:
+def produce(
+    ms: float, broker: int, error: int = 0, version: int = 13, sequence: int = -1
+) -> Exchange:
     us = BEGAN_US + round(ms * 1000)
     exchange = Exchange(us, broker, 0, 0, version, 0, "", answered_us=us)
     attempt = exchange.attempt(PLACE)
     attempt.error, attempt.hint = error, Leader(2, 6) if error else None
+    attempt.sequence = sequence
     return exchange
 
 
@@ -56,12 +62,29 @@ def test_how_late_is_slow_and_how_late_is_wrong(
     assert BY_ID["951-1"]().judged(seen).status is status
 
 
-def fetch(ms: float, broker: int, error: int = 0, offset: int = 0, preferred: int = -1) -> Exchange:
+def fetch(
+    ms: float,
+    broker: int,
+    error: int | None = 0,
+    offset: int = 0,
+    preferred: int = -1,
+    epoch: int = 5,
+) -> Exchange:
+    """Error None: the broker hangs up."""
     us = BEGAN_US + round(ms * 1000)
-    exchange = Exchange(us, broker, 0, 1, 16, 0, "", answered_us=us)
+    exchange = Exchange(us, broker, 0, 1, 16, 0, "", answered_us=-1 if error is None else us)
+    if error is None:
+        return exchange
     attempt = exchange.attempt(PLACE)
     attempt.error, attempt.offset, attempt.preferred = error, offset, preferred
+    attempt.epoch = epoch
     return exchange
+
+
+def _loop(error: int | None, gap_ms: float) -> tuple[Exchange, ...]:
+    """A reader that stays at broker 3 for a second, which refuses or hangs up; then the leader."""
+    asked = (fetch(900 + gap_ms * k, 3, error) for k in range(round(1000 / gap_ms)))
+    return (fetch(890, 3), *asked, fetch(2000, 1))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +94,15 @@ def fetch(ms: float, broker: int, error: int = 0, offset: int = 0, preferred: in
         ("392-2", (fetch(6001, 3),), Status.FAIL),
         ("392-4", (fetch(900, 3, 6), fetch(2399, 1)), Status.PASS),
         ("392-4", (fetch(900, 3, 6), fetch(2400, 1)), Status.SLOW),
+        ("392-4", _loop(6, 50), Status.PASS),
+        ("392-4", _loop(6, 40), Status.FAIL),
+        ("392-5", _loop(1, 40), Status.FAIL),
+        ("392-6", _loop(None, 50), Status.PASS),
+        ("392-6", _loop(None, 40), Status.FAIL),
+        ("392-9", _loop(56, 50), Status.SLOW),
+        ("392-9", _loop(56, 40), Status.FAIL),
+        ("392-10", _loop(78, 50), Status.PASS),
+        ("392-10", _loop(78, 40), Status.FAIL),
         ("392-7", (fetch(2, 3),), Status.SLOW),
         ("392-7", (fetch(2, 3), fetch(5002, 1)), Status.PASS),
         ("392-7", (fetch(2, 3), *(fetch(k, 1) for k in (200, 300, 3999, 5000))), Status.PASS),
@@ -111,14 +143,31 @@ def test_who_is_not_told_how_long_metadata_lasts_is_not_judged_by_it() -> None:
     assert "5,000 ms ({metadata_ms})" in verdict.seen
 
 
-def _in_flight(every_ms: int, batches: int) -> tuple[Exchange, ...]:
+def _in_flight(every_ms: int, batches: int, error: int = 6) -> tuple[Exchange, ...]:
     """Retries for 1 s, each of several batches."""
     return tuple(
-        produce(at + k / 10, broker, 6)
+        produce(at + k / 10, broker, error, sequence=k)
         for at in range(0, 1000, every_ms)
         for k in range(batches)
         for broker in (1, 2)
     )
+
+
+def _small(until_ms: int, retry_ms: int, broker: int) -> tuple[Exchange, ...]:
+    """A batch for each record, 50 a second, each tried again after so long until then."""
+    tries = (
+        produce(at, broker, 6, sequence=first_ms // 20)
+        for first_ms in range(1, until_ms, 20)
+        for at in range(first_ms, until_ms, retry_ms)
+    )
+    return tuple(sorted(tries, key=lambda e: e.us))
+
+
+def _asks_for_each(times: int) -> tuple[Exchange, ...]:
+    """Metadata so many times after each of 50 batches a second is refused for the first time."""
+    refused = (produce(at, 1, 6, sequence=at) for at in range(1, 2000, 20))
+    asked = (metadata(at + 5 * k) for at in range(3, 2000, 20) for k in range(times))
+    return tuple(sorted((*refused, *asked), key=lambda e: e.us))
 
 
 @pytest.mark.parametrize(
@@ -138,6 +187,10 @@ def _in_flight(every_ms: int, batches: int) -> tuple[Exchange, ...]:
         ("951-4", (produce(90, 2, 6), produce(1100, 1)), Status.FAIL),
         ("951-4", (produce(90, 1, 6), produce(4001, 1)), Status.FAIL),
         ("951-3", (metadata(5), *_in_flight(100, 5), produce(2100, 1)), Status.PASS),
+        ("951-3", (metadata(5), *_small(2000, 100, 1), produce(2100, 1)), Status.PASS),
+        ("951-3", (metadata(5), *_small(2000, 20, 1), produce(2100, 1)), Status.FAIL),
+        ("951-5", (*_small(1000, 100, 2), produce(1100, 2)), Status.PASS),
+        ("951-5", (*_small(1000, 20, 2), produce(1100, 2)), Status.FAIL),
         ("951-5", (*(produce(45 * k, 2, 6) for k in range(21)), produce(1100, 2)), Status.PASS),
         ("951-5", tuple(produce(45 * k, 2, 6) for k in range(21)), Status.FAIL),
         (
@@ -171,7 +224,9 @@ def _in_flight(every_ms: int, batches: int) -> tuple[Exchange, ...]:
         ("526-5", (metadata(3), metadata(200), produce(2100, 1)), Status.PASS),
         ("526-5", (metadata(3), produce(5001, 1)), Status.SLOW),
         ("526-5", (metadata(3),), Status.FAIL),
-        ("526-5", (*(metadata(k) for k in range(41)), produce(2100, 1)), Status.FAIL),
+        ("526-5", (*(metadata(k) for k in range(42)), produce(2100, 1)), Status.FAIL),
+        ("526-5", (*_asks_for_each(1), produce(2100, 1)), Status.PASS),
+        ("526-5", (*_asks_for_each(2), produce(2100, 1)), Status.FAIL),
         ("526-5", (produce(2100, 1),), Status.NOT_REACHED),
         ("526-1", (produce(2100, 1),), Status.NOT_REACHED),
     ],
@@ -303,3 +358,49 @@ def test_a_rule_lasts_longer_where_its_limits_are_widened() -> None:
     assert stage.is_over
     stage.longer = 2.0
     assert not stage.is_over
+
+
+@pytest.mark.parametrize(
+    ("error", "epoch", "status"), [(74, 5, Status.PASS), (6, -1, Status.NOT_APPLICABLE)]
+)
+def test_who_says_no_leader_epoch_is_not_fenced(error: int, epoch: int, status: Status) -> None:
+    warm = [fetch(-2 * (15 - k), 1) for k in range(15)]
+    seen = [*warm, fetch(0, 1, error, epoch=epoch), fetch(2, 2)]
+    assert (
+        BY_ID["951-16"]().judged(Trace(Role.CONSUMER, PLACE, seen, [], BEGAN_US)).status is status
+    )
+
+
+U_ID = UUID(int=7)
+
+
+def renewed(ms: float, *topics: MetadataRequestTopic) -> Exchange:
+    asked = metadata(ms)
+    asked.request = MetadataRequest(topics=topics)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked", "status"),
+    [
+        ("526-3", MetadataRequestTopic(name="u"), Status.PASS),
+        ("526-3", MetadataRequestTopic(U_ID, None), Status.PASS),
+        ("526-3", MetadataRequestTopic(UUID(int=8), None), Status.FAIL),
+        ("526-1", MetadataRequestTopic(U_ID, None), Status.SLOW),
+        ("526-1", MetadataRequestTopic(UUID(int=8), None), Status.PASS),
+    ],
+)
+def test_topics_are_the_same_by_name_and_by_id(
+    rule: str, asked: MetadataRequestTopic, status: Status
+) -> None:
+    """In 526-1 u is asked for with v, after it was asked for alone."""
+    others = [produce(ms, 1) for ms in (10, 20, 30)]
+    for other, name in zip(others, ("t", "u", "v"), strict=True):
+        other.tried = {(name, 0): other.tried[PLACE]}
+    t, u, v = (MetadataRequestTopic(name=name) for name in "tuv")
+    at_first = renewed(5, u), renewed(15, v, asked), renewed(25, v, asked)
+    seen = [produce(0, 1), *at_first, *others, renewed(5000, t, v, asked)]
+    starts, names = BY_ID[rule].starts, {U_ID: "u", UUID(int=8): "w"}
+    last = -1 if rule == "526-1" else None
+    judged = Trace(Role.PRODUCER, PLACE, seen[:last], [], 0, 1.0, starts, names=names)
+    assert BY_ID[rule]().judge(judged).status is status

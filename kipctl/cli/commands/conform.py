@@ -230,7 +230,9 @@ def serve(
             time.sleep(0.02)
         trace = stage.trace(1.0)
         judged = stage.rule.judged(trace)
-    environment.report(judged_report(wanted, role, judged, trace.evidence()), OutputFormat.AUTO)
+    environment.report(
+        judged_report(wanted, role, judged, trace.evidence(judged.ms)), OutputFormat.AUTO
+    )
 
 
 @app.command(name="list")

@@ -8,6 +8,7 @@ from kipctl.conform.rule import Rule, Stage
 from kipctl.conform.rules.hints import OLD, pass_if
 from kipctl.conform.trace import API_OF, Trace
 from kipctl.conform.verdict import Judgement, Status
+from kipctl.counts import counted
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
@@ -66,13 +67,19 @@ class Rebootstrap(Rule):
         until_us = due_us + self.within_ms * 1000 * trace.scale
         late_us = due_us + self.in_flight_ms * 1000 * trace.scale
         before = {c.number for c in trace.connections if c.opened_us < due_us}
-        used = sum(
-            e.api == API_OF[trace.role] and e.us > late_us and e.connection in before
+        used = [
+            e.us
             for e in trace.exchanges
-        )
+            if e.api == API_OF[trace.role] and e.us > late_us and e.connection in before
+        ]
         anew = any(c.broker == OLD and due_us <= c.opened_us <= until_us for c in trace.connections)
         again = "connected anew" if anew else "made no new connection"
-        return pass_if(not used and anew, f"It sent {used} on connections of before, and {again}.")
+        sent = counted(len(used), "request")
+        return pass_if(
+            not used and anew,
+            f"It sent {sent} on connections of before, and {again}.",
+            ((used[0] if used else due_us) - (trace.start_us or 0)) / 1000,
+        )
 
 
 class NoBrokers(Rebootstrap):

@@ -49,5 +49,6 @@ class Silent(Rule):
         after = "" if goes_on else ", and nothing afterwards"
         return pass_if(
             goes_on and not sent,
-            f"It sent {counted(sent, 'request')} within {_THROTTLE_MS} ms{after}.",
+            f"It sent {counted(len(sent), 'request')} within {_THROTTLE_MS} ms{after}.",
+            sent[0] if sent else None,
         )

@@ -6,6 +6,7 @@ from kipctl.conform.rules.hints import pass_if
 from kipctl.conform.rules.replicas import REPLICA, Preferred
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement, Status
+from kipctl.counts import counted
 
 
 class Offsets(Preferred):
@@ -18,11 +19,15 @@ class Offsets(Preferred):
 
     def judge(self, trace: Trace) -> Judgement:
         asked = trace.offsets
-        first = next((s.tried.offset for s in trace.after if s.broker == REPLICA), None)
+        first = next((s for s in trace.after if s.broker == REPLICA), None)
         if first is None:
             return Judgement(Status.NOT_REACHED, f"It never asked broker {REPLICA}.")
-        if first != asked[0]:
+        if (offset := first.tried.offset) != asked[0]:
             # The answer that names the replica hands out no records.
-            return Judgement(Status.FAIL, f"It went on at offset {first:,}, not at {asked[0]:,}.")
-        back = sum(later < offset for offset, later in pairwise(asked))
-        return pass_if(not back, f"It went back {back} times in {len(asked)} Fetches.")
+            seen = f"It went on at offset {offset:,}, not at {asked[0]:,}."
+            return Judgement(Status.FAIL, seen, first.ms)
+        back = [
+            later.ms for s, later in pairwise(trace.after) if later.tried.offset < s.tried.offset
+        ]
+        seen = f"It went back {counted(len(back), 'time')} in {counted(len(asked), 'Fetch')}."
+        return pass_if(not back, seen, back[0] if back else first.ms)

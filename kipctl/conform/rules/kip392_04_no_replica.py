@@ -7,7 +7,7 @@ from kipctl.conform.cluster.call import Attempt, Exchange
 from kipctl.conform.cluster.control import Control, Cut, Refusal
 from kipctl.conform.rule import Stage
 from kipctl.conform.rules.hints import milliseconds
-from kipctl.conform.rules.replicas import LATEST_MS, LEADER, REPLICA, Preferred
+from kipctl.conform.rules.replicas import LATEST_MS, LEADER, REPLICA, Preferred, hot_loop
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement, Status
 from kipctl.protocol.api import ApiKey
@@ -19,7 +19,7 @@ _WITHIN_MS = 1500.0
 
 class NoReplica(Preferred):
     """Broker 3 was read for 1 s, and refuses with NOT_LEADER_OR_FOLLOWER; the leader names it no
-    more."""
+    more. Who asks it again before 50 ms are over, each time, is in a hot loop: that fails."""
 
     id = "392-4"
     title = "a replica that refuses is left"
@@ -57,11 +57,13 @@ class NoReplica(Preferred):
             if s.broker == LEADER and s.is_good and s.tried.preferred < 0 and s.ms >= left_ms
         )
         ms = next(good, None)
+        if looped := hot_loop(trace):
+            return looped
         if ms is None:
             return Judgement(Status.FAIL, "The leader served it never.")
         seen = f"The leader served it after {milliseconds(ms - left_ms)}."
         is_late = ms - left_ms >= _WITHIN_MS * trace.scale
-        return Judgement(Status.SLOW if is_late else Status.PASS, seen)
+        return Judgement(Status.SLOW if is_late else Status.PASS, seen, ms)
 
 
 class OutOfRange(NoReplica):
@@ -77,10 +79,10 @@ class OutOfRange(NoReplica):
         refused = next((s for s in trace.after if s.broker == REPLICA and s.tried.error), None)
         if refused is not None:
             later = (s for s in trace.after if s.broker == LEADER and s.ms > refused.ms)
-            first = next((s.tried.offset for s in later if s.is_good), refused.tried.offset)
-            if first != refused.tried.offset:
-                seen = f"It went on at offset {first:,}, not at {refused.tried.offset:,}."
-                return Judgement(Status.FAIL, seen)
+            first = next((s for s in later if s.is_good), refused)
+            if (offset := first.tried.offset) != refused.tried.offset:
+                seen = f"It went on at offset {offset:,}, not at {refused.tried.offset:,}."
+                return Judgement(Status.FAIL, seen, first.ms)
         return super().judge(trace)
 
 

@@ -31,7 +31,7 @@ class Lease(Preferred):
         back = [s.ms for s in trace.after if s.broker == LEADER and s.ms > _IN_FLIGHT_MS]
         flips = sum(ms < _STAYS_MS for ms in back)
         if flips > _MOST_FLIPS:
-            return pass_if(False, f"It went back to the leader {flips} times in 4 s.")
+            return pass_if(False, f"It went back to the leader {flips} times in 4 s.", back[0])
         if not back:
             return Judgement(Status.SLOW, "It did not ask the leader again within 8 s.")
-        return pass_if(True, f"It asked the leader again after {milliseconds(back[-1])}.")
+        return pass_if(True, f"It asked the leader again after {milliseconds(back[-1])}.", back[-1])

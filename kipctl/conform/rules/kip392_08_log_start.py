@@ -58,12 +58,14 @@ class LogStart(Preferred):
         if trace.after[-1] is refused[-1] and len(refused) <= _MOST:
             return Judgement(Status.NOT_REACHED, "It asked for the partition no more.")
         if first is None or len(refused) > _MOST:
-            return pass_if(False, f"It was refused {counted(len(refused), 'time')}.")
+            seen = f"It was refused {counted(len(refused), 'time')}."
+            return pass_if(False, seen, refused[-1].ms)
         ms, lost = first.ms - refused[0].ms, first.tried.offset - _log_start(first)
         seen = f"It went on {milliseconds(ms)} later, {counted(lost, 'record')} beyond the start."
         if lost:
-            return Judgement(Status.NOT_REACHED, seen)
-        return Judgement(Status.PASS if ms <= _WITHIN_MS * trace.scale else Status.SLOW, seen)
+            return Judgement(Status.NOT_REACHED, seen, first.ms)
+        is_late = ms > _WITHIN_MS * trace.scale
+        return Judgement(Status.SLOW if is_late else Status.PASS, seen, first.ms)
 
 
 def _log_start(seen: Seen) -> int:

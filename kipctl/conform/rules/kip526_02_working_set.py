@@ -38,12 +38,14 @@ class WorkingSet(Topics):
     def judge(self, trace: Trace) -> Judgement:
         if len(topics_sent_to(trace, since_start=False)) < 2:
             return Judgement(Status.NOT_REACHED, "It sent to no topic of its standard input.")
-        asked = [topics for ms, topics in topics_asked(trace) if ms < _WITHIN_MS]
+        asked = [(ms, topics) for ms, topics in topics_asked(trace) if ms < _WITHIN_MS]
         if not asked:
             return Judgement(Status.NOT_REACHED, "It asked for no Metadata.")
-        if any(topics is None or len(topics) > 1 for topics in asked):
-            return pass_if(True, "It asked for both topics.")
-        return Judgement(Status.SLOW, "It asked for the topic that had moved, alone.")
+        both = next((ms for ms, topics in asked if topics is None or len(topics) > 1), None)
+        if both is not None:
+            return pass_if(True, "It asked for both topics.", both)
+        seen = "It asked for the topic that had moved, alone."
+        return Judgement(Status.SLOW, seen, asked[0][0])
 
 
 class Age(Topics):
@@ -74,6 +76,5 @@ class Age(Topics):
         if not all(renewed.values()):
             return pass_if(False, "It did not ask again for all topics that it sent to.")
         last = max(times[0] for times in renewed.values())
-        return pass_if(
-            last <= _LATEST_MS * trace.scale, f"It had asked for all after {milliseconds(last)}."
-        )
+        seen = f"It had asked for all after {milliseconds(last)}."
+        return pass_if(last <= _LATEST_MS * trace.scale, seen, last)

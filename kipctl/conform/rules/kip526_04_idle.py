@@ -29,9 +29,10 @@ class Idle(Topics):
         first = trace.place[0]
         if topics_sent_to(trace) <= {first}:
             return Judgement(Status.NOT_REACHED, "It sent to no topic of its standard input.")
-        later = [topics for ms, topics in topics_asked(trace) if ms >= _DROPPED_MS]
+        later = [(ms, topics) for ms, topics in topics_asked(trace) if ms >= _DROPPED_MS]
         if not later:
             return Judgement(Status.NOT_REACHED, "It asked for no Metadata after 10 s.")
-        if any(topics is None or first in topics for topics in later):
-            return Judgement(Status.SLOW, "It still asked for the topic that it had left.")
-        return pass_if(True, "It asked for the topic that it had left no more.")
+        still = next((ms for ms, topics in later if topics is None or first in topics), None)
+        if still is not None:
+            return Judgement(Status.SLOW, "It still asked for the topic that it had left.", still)
+        return pass_if(True, "It asked for the topic that it had left no more.", later[0][0])

@@ -1,6 +1,9 @@
 """526-5 and 526-6: Metadata with errors in it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from math import inf
 from types import MappingProxyType
 
 from kipctl.conform.cluster.apis.metadata import metadata
@@ -9,7 +12,7 @@ from kipctl.conform.cluster.control import Answer, Control, Refusal
 from kipctl.conform.rule import Rule, Stage
 from kipctl.conform.rules.hints import NEW, NEXT_EPOCH, OLD, asked_within, milliseconds
 from kipctl.conform.rules.topics import FIRST_MS, Topics, topics_asked
-from kipctl.conform.trace import Trace, is_refused
+from kipctl.conform.trace import Trace, first_tries, is_refused
 from kipctl.conform.verdict import Judgement, Status
 from kipctl.counts import counted
 from kipctl.probe.leadership import Leader
@@ -19,7 +22,7 @@ from kipctl.protocol.metadata import MetadataResponse
 
 _LASTS_MS = 2000.0
 _MOST = 40
-"""Requests that wait for 50 ms or longer."""
+"""Requests that wait for 50 ms or longer, each after the one before."""
 _RECOVERS_MS = 5000.0
 _MOVES_MS = 1500.0
 _WITHIN_MS, _SLOW_MS = 1500.0, 6000.0
@@ -46,17 +49,28 @@ class Failing(Rule):
         return _with_error(stage, call, stage.place[0]) if fails else None
 
     def judge(self, trace: Trace) -> Judgement:
-        asked = sum(ms < _LASTS_MS for ms in trace.metadata_ms)
+        asked = [ms for ms in trace.metadata_ms if ms < _LASTS_MS]
         if not asked:
             return Judgement(Status.NOT_REACHED, "It asked for no Metadata.")
         good = next((s.ms for s in trace.after if s.is_good), None)
-        seen = f"It asked for Metadata {counted(asked, 'time')} in 2 s, "
-        if good is None or asked > _MOST:
+        again = _again(trace, asked)
+        seen = f"It asked for Metadata {counted(len(asked), 'time')} in 2 s ({again:,} again), "
+        if good is None or again > _MOST:
             well = "and recovered" if good else "and did not recover within 8 s"
-            return Judgement(Status.FAIL, f"{seen}{well}.")
+            return Judgement(Status.FAIL, f"{seen}{well}.", asked[-1])
         is_late = good > _RECOVERS_MS * trace.scale
         seen += f"and was served {milliseconds(good)} after it was refused."
-        return Judgement(Status.SLOW if is_late else Status.PASS, seen)
+        return Judgement(Status.SLOW if is_late else Status.PASS, seen, good)
+
+
+def _again(trace: Trace, asked: Sequence[float]) -> int:
+    """How many of these were not the first since a batch, or a Fetch, was refused for the first
+    time: who sends much is refused much, and may ask for each."""
+    first_refused = first_tries(trace.refused)
+    return sum(
+        not any(before <= ms < later for ms in first_refused)
+        for before, later in pairwise((-inf, *asked))
+    )
 
 
 class OneFails(Topics):

@@ -4,7 +4,7 @@ from kipctl.conform.rules.hints import Moved
 
 
 class Follow(Moved):
-    """Broker 1 refuses with a newer leader and its endpoint."""
+    """Broker 1 has given its replica away: it refuses with a newer leader and its endpoint."""
 
     id = "951-1"
     title = "a newer leader that is named is asked at once"

@@ -6,6 +6,7 @@ from kipctl.conform.rule import Rule, Stage
 from kipctl.conform.rules.hints import EPOCH, NEW, OLD, pass_if, slow_metadata
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement
+from kipctl.counts import counted
 from kipctl.probe.leadership import Leader
 
 _LASTS_MS = 1000.0
@@ -34,5 +35,7 @@ class SameOther(Rule):
         is_well = any(s.is_good and s.ms < _RECOVERS_MS for s in trace.after)
         after = "and recovered" if is_well else "and did not recover within 3 s"
         return pass_if(
-            not times and is_well, f"It asked broker {NEW} {times} times in 1 s, {after}."
+            not times and is_well,
+            f"It asked broker {NEW} {counted(times, 'time')} in 1 s, {after}.",
+            trace.first_at(NEW),
         )

@@ -3,6 +3,7 @@
 from kipctl.conform.rules.hints import NEW, OLD, STALE_MS, Moved, pass_if
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement, Status
+from kipctl.counts import counted
 
 
 class StaleMetadata(Moved):
@@ -19,5 +20,6 @@ class StaleMetadata(Moved):
         if first is None or first >= stale_ms or not any(ms < stale_ms for ms in asked):
             return Judgement(Status.NOT_REACHED, "It did not see both the hint and stale Metadata.")
         seen_ms = max(first, asked[0])
-        back = sum(s.broker == OLD and s.ms > seen_ms for s in trace.after)
-        return pass_if(not back, f"It went back to broker {OLD} {back} times.")
+        back = [s.ms for s in trace.after if s.broker == OLD and s.ms > seen_ms]
+        seen = f"It went back to broker {OLD} {counted(len(back), 'time')}."
+        return pass_if(not back, seen, back[0] if back else first)

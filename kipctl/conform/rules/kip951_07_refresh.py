@@ -21,4 +21,4 @@ class Refresh(Moved):
         first = next(iter(trace.metadata_ms), None)
         is_asked = first is not None and first <= _WITHIN_MS * trace.scale
         when = "never" if first is None else f"after {milliseconds(first)}"
-        return pass_if(is_asked, f"It asked for Metadata {when}.")
+        return pass_if(is_asked, f"It asked for Metadata {when}.", first)

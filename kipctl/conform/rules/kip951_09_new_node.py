@@ -32,4 +32,5 @@ class NewNode(Moved):
         return Judgement(
             Status.PASS if is_right else Status.FAIL,
             f"It asked broker {NEW} after {milliseconds(ms)}.",
+            ms,
         )

@@ -1,7 +1,7 @@
 """951-10: a leader that listens elsewhere by now is asked where the hint says."""
 
 from kipctl.conform.rule import Stage
-from kipctl.conform.rules.hints import NEW, NEXT_EPOCH, STALE_MS, Moved, asked_within
+from kipctl.conform.rules.hints import NEW, STALE_MS, Moved, asked_within
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement
 from kipctl.probe.leadership import Node
@@ -28,7 +28,7 @@ class MovedNode(Moved):
                 broker.nodes[NEW] = self._before
             else:
                 broker.nodes.maps[0].clear()
-        stage.move(NEW, NEXT_EPOCH, STALE_MS)
+        self.move(stage, STALE_MS)
 
     def judge(self, trace: Trace) -> Judgement:
         stale_ms = trace.ms_of_script(STALE_MS)

@@ -5,6 +5,7 @@ from typing import ClassVar
 from kipctl.conform.rules.hints import NEW, OTHER, Moved, milliseconds, pass_if
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement, Status
+from kipctl.counts import counted
 
 _WITHIN_MS = 1000.0
 
@@ -28,7 +29,9 @@ class Keep(Moved):
         closed = [ms for ms in connections if ms is not None and ms < _WITHIN_MS]
         when = f", after {milliseconds(min(closed))}" if closed else ""
         return pass_if(
-            not closed, f"It closed {len(closed)} connections to broker {self.broker}{when}."
+            not closed,
+            f"It closed {counted(len(closed), 'connection')} to broker {self.broker}{when}.",
+            min(closed, default=None),
         )
 
 

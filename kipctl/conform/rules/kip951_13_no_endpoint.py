@@ -1,5 +1,7 @@
 """951-13: a known leader that is named without its endpoint may be asked at once."""
 
+from dataclasses import replace
+
 from kipctl.conform.cluster.call import Attempt
 from kipctl.conform.cluster.control import Refusal
 from kipctl.conform.rule import Stage
@@ -24,4 +26,4 @@ class NoEndpoint(Moved):
         judged = super().judge(trace)
         # A client may do so, and need not: it is late then, not wrong.
         is_late = judged.status is Status.FAIL
-        return Judgement(Status.SLOW, judged.seen) if is_late else judged
+        return replace(judged, status=Status.SLOW) if is_late else judged

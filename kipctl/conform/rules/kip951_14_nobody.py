@@ -23,7 +23,7 @@ class Nobody(Moved):
         self._refused = 0
 
     def arrange(self, stage: Stage) -> None:
-        stage.move(NEW, NEXT_EPOCH, 0)
+        self.move(stage, 0)
 
     def refuse(self, stage: Stage, attempt: Attempt) -> Refusal | None:
         if attempt.broker != OLD:

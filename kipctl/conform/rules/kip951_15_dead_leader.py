@@ -27,6 +27,7 @@ class DeadLeader(Rule):
     def arrange(self, stage: Stage) -> None:
         if not self._is_dead:
             self._is_dead = True
+            stage.give_away(OLD)
             stage.cluster.stop(NEW)
             for broker in stage.cluster.brokers.values():
                 broker.leaders[stage.place] = Leader(NEW, NEXT_EPOCH)

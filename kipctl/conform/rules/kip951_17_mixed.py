@@ -62,14 +62,14 @@ class Mixed(Moved):
             for e in trace.exchanges
         ):
             return Judgement(Status.NOT_REACHED, "It asked for each partition by itself.")
-        if went := [s.broker for s in stays if s.broker != OLD]:
-            return Judgement(Status.FAIL, f"It asked broker {went[0]} for the one that stayed.")
+        if went := [s for s in stays if s.broker != OLD]:
+            seen = f"It asked broker {went[0].broker} for the one that stayed."
+            return Judgement(Status.FAIL, seen, went[0].ms)
         if not any(s.is_good for s in stays):
             return Judgement(Status.FAIL, "It did not read the one that stayed any more.")
-        if any(s.broker == NEW for s in unnamed.after):
-            return Judgement(
-                Status.FAIL, f"It asked broker {NEW} for the one for which nobody was named."
-            )
+        if went := [s for s in trace.also(_UNNAMED) if s.broker == NEW]:
+            seen = f"It asked broker {NEW} for the one for which nobody was named."
+            return Judgement(Status.FAIL, seen, went[0].ms)
         if unnamed.start_us is None:
             return Judgement(Status.NOT_REACHED, "It never asked for the one without a leader.")
         ms = next((s.ms for s in unnamed.after if s.broker == OTHER and s.is_good), None)

@@ -35,6 +35,7 @@ class Overtaken(Rule):
 
     def arrange(self, stage: Stage) -> None:
         asks, brokers = (stage.place[0], 1), stage.cluster.brokers
+        stage.give_away(OLD)
         stage.cluster.move(stage.place, Leader(OTHER, NEXT_EPOCH + 1))
         stage.show(Leader(NEW, NEXT_EPOCH) if stage.ms < _STALE_MS else None)
         brokers[NEW].leaders[stage.place] = Leader(-1, NEXT_EPOCH)

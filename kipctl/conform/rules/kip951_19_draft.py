@@ -28,4 +28,4 @@ class Draft(Moved):
         if ms is None:
             return Judgement(Status.NOT_REACHED, f"It never asked broker {NEW}.")
         is_after = ms >= trace.ms_of_script(STALE_MS)
-        return pass_if(is_after, f"It asked broker {NEW} after {milliseconds(ms)}.")
+        return pass_if(is_after, f"It asked broker {NEW} after {milliseconds(ms)}.", ms)

@@ -42,6 +42,6 @@ class Throttled(Moved):
             return Judgement(Status.NOT_REACHED, "This machine is too busy to tell.")
         sent = trace.sent_where_refused(_IN_FLIGHT_MS * trace.scale, _THROTTLE_MS)
         if sent:
-            seen = counted(sent, "request")
-            return Judgement(Status.FAIL, f"It sent broker {OLD} {seen} within {_THROTTLE_MS} ms.")
+            seen = f"It sent broker {OLD} {counted(len(sent), 'request')} within {_THROTTLE_MS} ms."
+            return Judgement(Status.FAIL, seen, sent[0])
         return first_request(trace, NEW)

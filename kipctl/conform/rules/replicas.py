@@ -4,6 +4,7 @@ from types import MappingProxyType
 
 from kipctl.conform.cluster.call import Attempt
 from kipctl.conform.rule import Rule, Stage
+from kipctl.conform.rules.hints import MOST_A_SECOND, most_in_a_second
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement, Role, Status
 
@@ -36,3 +37,13 @@ class Preferred(Rule):
         if version is not None and version >= PREFERRED_SINCE and trace.start_us is None:
             return Judgement(Status.NOT_REACHED, f"It says no rack ({RACK} in {{rack}}).")
         return super().judged(trace)
+
+
+def hot_loop(trace: Trace) -> Judgement | None:
+    """FAIL where it asked the replica again and again, though that refused or hung up."""
+    asked = trace.refused_ms(REPLICA)
+    most = most_in_a_second(asked)
+    if most <= MOST_A_SECOND:
+        return None
+    seen = f"It asked broker {REPLICA} {most:,} times within 1 s, which refused each time."
+    return Judgement(Status.FAIL, seen, asked[-1])

@@ -25,14 +25,17 @@ class Topics(Rule):
 
 
 def topics_asked(trace: Trace) -> Sequence[tuple[float, frozenset[str] | None]]:
-    """When Metadata was asked for, in ms since the start, and of which topics; None for all."""
+    """When Metadata was asked for, in ms since the start, and of which topics; None for all. They
+    are named by their name or their id."""
     start = trace.start_us or 0
     return [
         (
             (e.us - start) / 1000,
             None
             if e.request.topics is None
-            else frozenset(topic.name or str(topic.topic_id) for topic in e.request.topics),
+            else frozenset(
+                topic.name or trace.names.get(topic.topic_id, "") for topic in e.request.topics
+            ),
         )
         for e in trace.exchanges
         if e.api == ApiKey.METADATA and e.us >= start and e.request is not None
