@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from confluent_kafka import libversion
 
 from kipctl import __version__
-from kipctl.conform.presets.build import Program, Say, go, java, node, python
+from kipctl.conform.presets.build import Program, Say, go, java, node, python, rust
 from kipctl.conform.verdict import Role
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.next_step import Command
@@ -100,6 +100,7 @@ PRESETS: Mapping[str, Preset] = {
             node("platformatic-kafka", "platformatic"),
             ("node", "npm"),
         ),
+        Preset("rskafka", "0.6.0", rust("rskafka"), ("cargo",)),
     )
 }
 

@@ -173,6 +173,26 @@ def _is_installed(requirement: str) -> bool:
         return False
 
 
+def rust(name: str) -> Program:
+    """A crate, with what it depends on as it is resolved at first use."""
+
+    def program(say: Say) -> Sequence[str]:
+        compiler = tool("cargo")
+        source = PROGRAMS / "rust"
+        sources = [source / "Cargo.toml", source / "src" / "main.rs"]
+
+        def build(into: Path) -> None:
+            crate = into / "crate"  # cargo writes a lock file beside what it builds
+            shutil.copytree(source, crate)
+            run([compiler, "build", "--quiet"], crate)
+            shutil.move(crate / "target" / "debug" / "client", into / "client")
+            shutil.rmtree(crate)
+
+        return [str(in_cache(name, sources, build, say) / "client")]
+
+    return program
+
+
 def node(name: str, script: str) -> Program:
     """A script with its package.json. A newer Node.js may be among its packages."""
 
@@ -187,7 +207,8 @@ def node(name: str, script: str) -> Program:
             # Node.js, and with the libraries of this machine.
             prefix = Path(runtime).resolve().parents[1]
             has_headers = (prefix / "include" / "node" / "node.h").exists()
-            variables = {"CKJS_LINKING": "dynamic"}
+            # librdkafka's own `make -j` would start all of its compilers at once.
+            variables = {"CKJS_LINKING": "dynamic", "MAKEFLAGS": f"-l{os.cpu_count()}"}
             if has_headers:
                 variables["npm_config_nodedir"] = str(prefix)
             options = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
