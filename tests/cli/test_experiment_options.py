@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.cli.commands.experiment_options import (
-    ExperimentOptions,
-    recorded_runs,
-    whole_numbers,
-)
+from kipctl.cli.commands.experiment_options import ExperimentOptions, Folders, whole_numbers
 from kipctl.cli.environment import Environment
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
@@ -41,12 +37,16 @@ def test_the_page_of_the_runs_begins_with_what_was_reported(
     options = ExperimentOptions(
         record=f"{tmp_path}/runs", html=tmp_path / "page.html", output=OutputFormat.PLAIN
     )
-    found = Report("experiment batch", {}, opening=paragraphs("Batches of 5 took 1 s."))
-    with recorded_runs(environment, options) as recorded:
-        one = recorded.folder("one")
-        recorded.report(found)
+    opening = paragraphs("Batches of 5 took 1 s.")
+
+    def measure(record: Folders, _: object) -> dict[str, object]:
+        assert record("one") == tmp_path / "runs" / "one"
+        return {}
+
+    options.report(environment, "experiment batch", measure, lambda _: opening, lambda _: ())
     assert out.getvalue() == "Batches of 5 took 1 s.\n"
-    assert written == [([str(one)], tmp_path / "page.html", found)]
+    found = Report("experiment batch", {}, opening=opening)
+    assert written == [([f"{tmp_path}/runs/one"], tmp_path / "page.html", found)]
 
 
 def test_numbers_of_a_list() -> None:

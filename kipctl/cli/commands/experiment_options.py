@@ -1,7 +1,7 @@
 """Options that experiments share, where their runs are recorded, and the page of them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,12 +78,35 @@ class ExperimentOptions:
         answer: Callable[[AnyDocument], Sequence[Paragraph]],
         tables: Callable[[AnyDocument], Sequence[Table]],
     ) -> None:
-        """Measure, print the result, and write the page of its runs if one is asked for."""
-        with recorded_runs(environment, self) as recorded:
+        """Measure, print the result, and write the page of its runs if one is asked for. Without
+        `--record` they are there until then.
+
+        Raises UsageError for a place that cannot be, and what `measure` and Spark raise.
+        """
+        from kipctl.cli.commands.report import report_runs
+        from kipctl.extras import require
+        from kipctl.report.html.file import check_html
+        from kipctl.trace.stored_runs import run_folders
+
+        recorded, folders = run_folders(self.record, environment.variables), list[Path]()
+        if self.html:
+            check_html(self.html)
+            require("pyspark", "--html")
+        with TemporaryDirectory(prefix="kipctl-") if self.html else nullcontext("") as scratch:
+
+            def folder(name: str) -> Path | None:
+                found = recorded(name) or (Path(scratch, name) if self.html else None)
+                folders.extend(filter(None, [found]))
+                return found
+
             with environment.progress():
-                found = measure(recorded.folder, environment.message)
-            opening = tuple(answer(found))
-            recorded.report(Report(command, found, tuple(tables(found)), opening=opening))
+                found = measure(folder, environment.message)
+            report = Report(command, found, tuple(tables(found)), opening=tuple(answer(found)))
+            environment.report(report, self.output)
+            if self.html:
+                paths = [str(path) for path in folders]
+                report_runs(environment, paths, self.html, Place(), of=report)
+                environment.message(f"Written: {self.html}")
 
 
 def on_stand(
@@ -99,56 +122,6 @@ def on_stand(
             return run(stand, record, message)
 
     return measure
-
-
-class RecordedRuns:
-    """An experiment's runs: where each is recorded, and what is said of them all."""
-
-    def __init__(
-        self, environment: Environment, output: OutputFormat, folder: Callable[[str], Path | None]
-    ) -> None:
-        """`folder` is where the run of a name is recorded, None where it is not."""
-        self._environment = environment
-        self._output = output
-        self.folder = folder
-        self.reported: Report | None = None
-
-    def report(self, report: Report) -> None:
-        """Print the experiment's result, with which its page begins too."""
-        self.reported = report
-        self._environment.report(report, self._output)
-
-
-@contextmanager
-def recorded_runs(environment: Environment, options: ExperimentOptions) -> Iterator[RecordedRuns]:
-    """The runs of an experiment, for the block; after it the page of them all is written, if one is
-    asked for. Without `--record` they are there until then.
-
-    Raises UsageError for a place that cannot be, and what Spark raises.
-    """
-    from kipctl.cli.commands.report import report_runs
-    from kipctl.extras import require
-    from kipctl.report.html.file import check_html
-    from kipctl.trace.stored_runs import run_folders
-
-    folder, html = run_folders(options.record, environment.variables), options.html
-    if html is None:
-        yield RecordedRuns(environment, options.output, folder)
-        return
-    check_html(html)
-    require("pyspark", "--html")
-    folders: list[Path] = []
-    with TemporaryDirectory(prefix="kipctl-") as scratch:
-
-        def noted(name: str) -> Path:
-            folders.append(folder(name) or Path(scratch, name))
-            return folders[-1]
-
-        recorded = RecordedRuns(environment, options.output, noted)
-        yield recorded
-        paths = [str(path) for path in folders]
-        report_runs(environment, paths, html, Place(), of=recorded.reported)
-    environment.message(f"Written: {html}")
 
 
 def whole_numbers(text: str, option: str) -> tuple[int, ...]:
