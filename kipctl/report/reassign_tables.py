@@ -1,7 +1,7 @@
 """What `kipctl reassign` prints: plans, what became of them, reassignments, the journal."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,13 +27,13 @@ from kipctl.report.plan_tables import (
 from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
+    from kipctl.changes import ui
     from kipctl.changes.execution.cancellation import Cancelled
     from kipctl.changes.execution.plan_result import PlanResult
     from kipctl.changes.execution.reassign import Verified
     from kipctl.changes.journal.entry import Entry
     from kipctl.changes.plans.phases import Phase
     from kipctl.changes.plans.plan import Move, Plan
-    from kipctl.changes.plans.plan_summary import PlanSummary
     from kipctl.changes.proposal import Undone
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Assignment, Partition, PartitionId, Snapshot
@@ -43,63 +43,49 @@ REASSIGN = "reassign"
 _TOPICS_NAMED = 3
 
 
-def plan_report(
-    plan: "Plan",
-    seen: "PlanSummary",
-    *,
-    elects: bool = True,
-    throttle: float | None = None,
-    busy: Sequence["Reassignment"] = (),
-    about: Mapping[str, object] | None = None,
-    opening: Sequence[str] = (),
-    closing: Sequence[str] = ("Nothing was changed.",),
-    phases: Sequence["Phase"] = (),
-) -> Report:
+def plan_report(of: "ui.PlanShown") -> Report:
     """The plan by broker, and partition by partition where these are few or asked for.
 
-    The document is Kafka's own reassignment JSON; everything else stands beside it. With `phases`,
+    The document is Kafka's own reassignment JSON; everything else stands beside it. With phases,
     which the plan is what they come to, what is copied and how long it takes are those of each.
     """
     from kipctl.changes.plans.kafka_json import reassignment_document
     from kipctl.changes.plans.plan_summary import document
 
-    shown = document(seen, throttle)
-    note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
-    of_phases = [document(phase.summary, throttle) for phase in phases]
+    plan, phases, busy = of.plan, of.phases, len(of.busy)
+    shown = document(of.summary, of.throttle)
+    note = () if of.elects else ("Leaders after: once the preferred leaders are elected.",)
+    of_phases = [document(phase.summary, of.throttle) for phase in phases]
     tables = [phases_table(phases, of_phases)] if phases else []
     if plan.moves:
         tables.append(brokers_table(shown, note))
-    if seen.links and not phases:
+    if of.summary.links and not phases:
         tables.append(links_table(shown))
     for number, phase in enumerate(phases, 1):
         table = replace(_moves_table(phase.plan), title=f"Phase {number}: {phase.name}")
         tables.append(replace(table, name=f"phase {number}"))
     if plan.moves and not phases:
         tables.append(_moves_table(plan))
-    if seen.skip_reasons:
+    if of.summary.skip_reasons:
         tables.append(left_alone_table(shown))
-    others = (
-        (f"In the cluster {counted(len(busy), 'partition', 'are')} being reassigned.",)
-        if busy
-        else ()
-    )
+    others = f"In the cluster {counted(busy, 'partition', 'are')} being reassigned."
     return Report(
         REASSIGN,
         {
             **reassignment_document(plan.target),
             **shown,
             "skipped": _skipped(plan),
-            "ongoing_partitions": len(busy),
+            "ongoing_partitions": busy,
             **_phases_document(phases, of_phases),
-            **(about or {}),
+            **of.about,
         },
         tuple(tables),
-        tuple(closing),
+        of.closing,
         paragraphs(
-            *opening,
-            plan_sentence(shown, is_rest=bool(opening)),
+            *of.opening,
+            plan_sentence(shown, is_rest=bool(of.opening)),
             *(copied_lines(shown) if not phases else _in_phases(phases)),
-            *others,
+            *([others] if busy else ()),
         ),
     )
 

@@ -110,19 +110,7 @@ class TerminalUi(ChangeUi):
         return done
 
     def plan(self, shown: PlanShown) -> None:
-        self.report(
-            plan_report(
-                shown.plan,
-                shown.summary,
-                elects=shown.elects,
-                throttle=shown.throttle,
-                busy=shown.busy,
-                about=shown.about,
-                opening=shown.opening,
-                closing=shown.closing,
-                phases=shown.phases,
-            )
-        )
+        self.report(plan_report(shown))
 
     def preferred_election(self, seen: ElectionProposal) -> None:
         self.report(not_preferred_report(seen.not_preferred, len(seen.chosen.partitions)))

@@ -43,8 +43,7 @@ class TerminalRollUi(RollUi):
         return self.environment.progress(title)
 
     def plan(self, shown: PlanShown) -> None:
-        report = plan_report(shown.plan, shown.summary, about=shown.about, closing=shown.closing)
-        self.environment.report(report, self.output)
+        self.environment.report(plan_report(shown), self.output)
 
     def roll_planned(self, plan: RollPlan, guard: Guard) -> None:
         self.environment.report(roll_plan_report(plan, guard), self.output)
