@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from own_source import FILES, parsed
 
-from kipctl.counts import broker_list, counted, plural
+from kipctl.counts import broker_list, counted, format_bytes, plural
 from kipctl.report.overview import Health, Overview, sentences
 from kipctl.report.run_tables import list_answer
 
@@ -33,6 +33,20 @@ VERBS = {"are": "is", "have": "has", "were": "was", "do": "does", "get": "gets",
 )
 def test_one_and_several(count: int, of: int | None, words: tuple[str, ...], said: str) -> None:
     assert counted(count, *words, of=of) == said
+
+
+@pytest.mark.parametrize(
+    ("of", "told"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (1_250_000, "1.2 MB"),
+        (3 * 10**15, "3000.0 TB"),
+    ],
+)
+def test_bytes_are_told_in_the_largest_unit_of_which_there_is_one(of: int, told: str) -> None:
+    assert format_bytes(of) == told
 
 
 @given(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.documents.replica_selection import GroupsNotShown
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_text
@@ -43,27 +44,18 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class NotDescribed:
-    """A group whose coordinator does not tell of it, and why; None: all groups of that broker."""
-
-    broker: int
-    group: str | None
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Readers:
     """The members of all groups that could be asked for, and which groups could not."""
 
     members: tuple[Member, ...]
-    missing: tuple[NotDescribed, ...]
+    missing: tuple[GroupsNotShown, ...]
 
 
 def consumers(cluster: Cluster) -> Readers:
     """Ask every broker for the groups that it coordinates. What it refuses is in the result."""
     answers = ask_each(cluster, sorted(cluster.nodes), readers_at, _DEADLINE_S)
     readers = [
-        Readers((), (NotDescribed(broker, None, answer.what),))
+        Readers((), (GroupsNotShown(broker=broker, group=None, why=answer.what),))
         if isinstance(answer, KipctlError)
         else answer
         for broker, answer in answers.items()
@@ -83,17 +75,19 @@ def readers_at(broker: int, connection: BrokerConnection) -> Readers:
     new = tuple(group.group_id for group in groups if group.group_type.lower() == _NEW)
     classic = tuple(group.group_id for group in groups if group.group_type.lower() != _NEW)
     described: list[DescribedGroup | ConsumerGroup] = []
-    missing: list[NotDescribed] = []
+    missing: list[GroupsNotShown] = []
     if classic:
         described += connection.request(DescribeGroupsRequest(groups=classic)).groups
     if new and ApiKey.CONSUMER_GROUP_DESCRIBE in connection.api_versions:
         described += connection.request(ConsumerGroupDescribeRequest(group_ids=new)).groups
     else:
-        missing += (NotDescribed(broker, group, "no ConsumerGroupDescribe there") for group in new)
+        why = "no ConsumerGroupDescribe there"
+        missing += (GroupsNotShown(broker=broker, group=group, why=why) for group in new)
     members: list[Member] = []
     for group in described:
         if group.error_code:
-            missing.append(NotDescribed(broker, group.group_id, error_text(group.error_code)))
+            why = error_text(group.error_code)
+            missing.append(GroupsNotShown(broker=broker, group=group.group_id, why=why))
         elif isinstance(group, DescribedGroup):
             members += (classic_member(group.group_id, one) for one in group.members)
         else:

@@ -300,6 +300,8 @@ class RunDocument(TypedDict):
 
 
 class SettingDiffers(TypedDict):
+    """A setting that is not the same on both sides: every value that occurs there, as text."""
+
     setting: str
     a: str
     b: str

@@ -1,5 +1,6 @@
 """The documents of experiments: arms, what they came to, and whether they differ."""
 
+from dataclasses import dataclass
 from typing import TypedDict
 
 from kipctl.documents.common import Latency, Longest, Tail, VerdictFigures, Waits
@@ -104,6 +105,8 @@ class PublishedRedirects(TypedDict):
 
 
 class SetUpDiffers(TypedDict):
+    """Something in which a run here is not as the KIP's was, as text; "not said" if unknown."""
+
     what: str
     published: str
     here: str
@@ -283,7 +286,11 @@ class RollArm(TypedDict):
     runs: list[RolledRunDocument]
 
 
-class Workload(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One of the two that the KIP's roll was measured under, in all 6 OpenMessaging clients: the
+    partitions of its one topic, messages per second, consumers in each of 3 subscriptions."""
+
     name: str
     partitions: int
     throughput: int

@@ -1,14 +1,14 @@
 """What `kipctl changes` prints of the journal: all entries, and one."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.journal.phases import phase_reached
 from kipctl.counts import counted
-from kipctl.next_step import Command
+from kipctl.next_step import Command, NextStep
 from kipctl.report.disk_tables import with_disks
 from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Column, Report, paragraphs
@@ -139,16 +139,12 @@ def entry_report(
         rows,
     )
     states = Counter(str(row[-1]) for row in rows)
-    made = f"Made {entry.age(now)} by {entry.origin}; {entry.shown_state(changed_by)}."
     closing = [f"Saved in {entry.saved}, in Kafka's own JSON too."]
     if entry.throttle is not None and not states["under way"]:
         closing.append(
             "Its throttle is still set. Put it back: " + Command("changes clear-throttles")
         )
-    if entry.may_be_resumed and not changed_by:
-        closing.append("Go on with it: " + Command("changes resume", entry.id))
-    if entry.may_be_undone and not changed_by:
-        closing.append("Undo it: " + Command("undo", entry.id))
+    closing += _next_steps(entry, changed_by)
     document = {
         "id": entry.id,
         **_about(entry),
@@ -157,27 +153,38 @@ def entry_report(
     }
     counts = ", ".join(f"{count:,} {state}" for state, count in states.items())
     phase = (f"It has come to {phase_reached(entry)}.",) if entry.phases else ()
-    opening = paragraphs(f"Of {counted(len(rows), 'partition')}: {counts}.", *phase, made)
+    opening = paragraphs(
+        f"Of {counted(len(rows), 'partition')}: {counts}.",
+        *phase,
+        made_line(entry, now, changed_by),
+    )
     return Report(CHANGES, document, (table,), tuple(closing), opening)
 
 
 def _disks_entry_report(entry: Entry, now: datetime, changed_by: str) -> Report:
     """A change of disks: each replica, from where and to where."""
-    closing = []
-    if entry.may_be_resumed and not changed_by:
-        closing.append("Go on with it: " + Command("changes resume", entry.id))
-    if entry.may_be_undone and not changed_by:
-        closing.append("Undo it: " + Command("undo", entry.id))
-    made = f"Made {entry.age(now)} by {entry.origin}; {entry.shown_state(changed_by)}."
     count = counted(len(entry.disks), "replica", "move")
     report = Report(
         CHANGES,
         {"id": entry.id, **_about(entry)},
         (),
-        tuple(closing),
-        paragraphs(f"{count} to other disks of their brokers.", made),
+        tuple(_next_steps(entry, changed_by)),
+        paragraphs(f"{count} to other disks of their brokers.", made_line(entry, now, changed_by)),
     )
     return with_disks(report, entry.disks, "Disks")
+
+
+def made_line(one: Entry | RollRecord, now: datetime, changed_by: str) -> str:
+    """When, and by whom, and how it stands."""
+    return f"Made {one.age(now)} by {one.origin}; {one.shown_state(changed_by)}."
+
+
+def _next_steps(entry: Entry, changed_by: str) -> Iterator[NextStep]:
+    """What may be done about it, unless somebody is at work."""
+    if entry.may_be_resumed and not changed_by:
+        yield "Go on with it: " + Command("changes resume", entry.id)
+    if entry.may_be_undone and not changed_by:
+        yield "Undo it: " + Command("undo", entry.id)
 
 
 def _placed(entry: Entry, one: "PartitionId", replicas: tuple[int, ...] | None) -> str:

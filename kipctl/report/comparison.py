@@ -1,9 +1,8 @@
 """What a comparison of runs says, as a document."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from kipctl.documents.analysis import ComparisonDocument, SettingDiffers
+from kipctl.documents.analysis import ComparisonDocument
 from kipctl.measure.doubts import FEW_MOVES, few_moves_doubts
 from kipctl.pipeline.compare import SIDES
 from kipctl.report.tap_tables import verdicts
@@ -21,9 +20,7 @@ def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> Com
     return {
         "a": [run.name for run in a.runs],
         "b": [run.name for run in b.runs],
-        "settings": [
-            cast(SettingDiffers, asdict(difference)) for difference in differences(*made_with)
-        ],
+        "settings": differences(*made_with),
         "doubts": few_moves_doubts(
             {
                 f"{side.upper()}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]

@@ -1,5 +1,6 @@
 """Tables of `experiment redirect`, from the document that `--output json` prints."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from kipctl.counts import counted
@@ -14,7 +15,7 @@ from kipctl.documents.gain_curve import (
 from kipctl.report.columns import measured
 from kipctl.report.move_tables import WAIT_MEANING, wait_title
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs, table_of
+from kipctl.report.tables import Cell, Column, Columns, Paragraph, Table, paragraphs, table_of
 from kipctl.report.verdicts import (
     VERDICTS,
     compared_answer,
@@ -44,7 +45,8 @@ def redirect_tables(document: RedirectDocument | PredictionDocument) -> tuple[Ta
     tables: list[Table] = []
     if "arms" in document:
         tables += doubts_tables(document["doubts"])
-        tables += [_moves(document), _compared(document), _arms(document)]
+        by = "Arms of one client compared, by the wait for a moved leader"
+        tables += [_moves(document), _compared(by, document["comparisons"]), _arms(document)]
         tables += [_published(document), _set_up(document)]
         if curve := document.get("gain_curve"):
             tables += [_curve(curve), _saved(curve)]
@@ -64,7 +66,7 @@ def own_tables(document: OwnDocument) -> tuple[Table, ...]:
     return (
         *doubts_tables(document["doubts"]),
         _own_arms(document),
-        _own_compared(document),
+        _compared("Arms compared", document["comparisons"], {"by": "title"}),
         _moves(document),
         _arms(document),
     )
@@ -86,20 +88,23 @@ def _own_arms(document: OwnDocument) -> Table:
     )
 
 
-def _own_compared(document: OwnDocument) -> Table:
+def _compared(
+    title: str, comparisons: Sequence[ComparedArms], by: Columns[ComparedArms] | None = None
+) -> Table:
+    """Whether arms differ; `by` are columns that say in what, where that is not in the title."""
     return table_of(
-        "Arms compared",
-        document["comparisons"],
+        title,
+        comparisons,
         {
             "arm": "without",
             "with": "with",
-            "by": "title",
+            **(by or {}),
             Column("ms", 2): "without_ms",
             Column("with it, ms", 2): "with_ms",
             Column("cut %", 1): "cut_percent",
             **VERDICTS,
         },
-        verdict_notes(document["comparisons"]),
+        verdict_notes(comparisons),
         "comparisons",
     )
 
@@ -161,23 +166,6 @@ def _conditions(document: RedirectMeasured | OwnDocument) -> str:
     if document["stale_metadata_ms"]:
         reported.append(f"Metadata stale for {document['stale_metadata_ms']:g} ms")
     return ", ".join(reported)
-
-
-def _compared(document: RedirectMeasured) -> Table:
-    return table_of(
-        "Arms of one client compared, by the wait for a moved leader",
-        document["comparisons"],
-        {
-            "arm": "without",
-            "with": "with",
-            Column("ms", 2): "without_ms",
-            Column("with it, ms", 2): "with_ms",
-            Column("cut %", 1): "cut_percent",
-            **VERDICTS,
-        },
-        verdict_notes(document["comparisons"]),
-        "comparisons",
-    )
 
 
 def _moves(document: RedirectMeasured | OwnDocument) -> Table:

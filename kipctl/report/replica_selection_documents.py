@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kipctl.documents.replica_selection import (
     CrossRackReads,
     GroupReads,
+    GroupsNotShown,
     RackTraffic,
     ReadingClient,
     ReplicaChoice,
@@ -16,7 +17,6 @@ from kipctl.documents.replica_selection import (
 )
 
 if TYPE_CHECKING:
-    from kipctl.cluster.consumer_groups import NotDescribed
     from kipctl.cluster.inspect.cross_rack_traffic import Crossing, RackSummary
     from kipctl.cluster.inspect.group_traffic import GroupTraffic
     from kipctl.cluster.inspect.replica_selection import Choice, Flip
@@ -33,7 +33,7 @@ def document(
     over_s: float | None,
     price_per_gb: float | None,
     groups: "Sequence[GroupTraffic]" = (),
-    groups_not_shown: "Sequence[NotDescribed]" = (),
+    groups_not_shown: Sequence[GroupsNotShown] = (),
 ) -> ReplicaSelectionDocument:
     """Each partition in each rack, the racks, and what a client did, None without one.
 
@@ -44,9 +44,7 @@ def document(
         "partitions": [_choice(choice) for choice in found.choices],
         "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
         "groups": [_group(group, price_per_gb) for group in groups],
-        "groups_not_shown": [
-            {"broker": one.broker, "group": one.group, "why": one.why} for one in groups_not_shown
-        ],
+        "groups_not_shown": list(groups_not_shown),
         "unreported": [
             {"topic": one.topic, "partition": one.partition, "why": why}
             for one, why in unreported.items()

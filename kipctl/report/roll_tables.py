@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from kipctl.counts import counted
 from kipctl.documents.changes import RollDocument, RollPlanDocument, RollStep
 from kipctl.next_step import Command
+from kipctl.report.change_tables import made_line
 from kipctl.report.columns import measured
 from kipctl.report.guard_tables import with_guard_table
 from kipctl.report.tables import (
@@ -71,9 +72,8 @@ def roll_report(
         closing.append("Go on with it: " + Command("changes resume", record.id))
     if not changed_by and any(part.may_be_undone and not part.undoes for part in parts):
         closing.append("Its leaders back: " + Command("undo", record.id))
-    made = f"Made {record.age(now)} by {record.origin}; {record.shown_state(changed_by)}."
     document = {**report.document, "parts": [part.id for part in parts]}
-    opening = (*report.opening, *paragraphs(made))
+    opening = (*report.opening, *paragraphs(made_line(record, now, changed_by)))
     return replace(report, document=document, closing=tuple(closing), opening=opening)
 
 

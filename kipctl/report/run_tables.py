@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kipctl.counts import counted
+from kipctl.counts import counted, format_bytes
 from kipctl.documents.analysis import (
     ComparedMeasure,
     ComparisonDocument,
@@ -137,7 +137,7 @@ def run_warnings(name: str, description: Mapping[str, Any]) -> Iterator[str]:
 def settings_table(name: str, folder: str, settings: Mapping[str, str], of: int) -> Table:
     """What a run was made with; `of` is its size in bytes."""
     return Table(
-        f"Run {name}, {size(of)} in {folder}",
+        f"Run {name}, {format_bytes(of)} in {folder}",
         ("setting", "value"),
         tuple(settings.items()),
         name="settings",
@@ -252,16 +252,6 @@ def _each(measure: ComparedMeasure) -> str:
         return " | ".join(map(_number, by_run.values())) or "-"
 
     return f"A {values(measure['a_by_run'])}; B {values(measure['b_by_run'])}"
-
-
-def size(of: int) -> str:
-    """Bytes as a person reads them, in powers of 1000."""
-    amount = float(of)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
 
 
 def summary_of(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]]:

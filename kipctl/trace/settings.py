@@ -1,9 +1,10 @@
 """What a run was made with, out of its `run.json`, and how runs differ in that."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+
+from kipctl.documents.analysis import SettingDiffers
 
 _NO_SETTINGS = frozenset(
     {
@@ -21,15 +22,6 @@ _NO_SETTINGS = frozenset(
         "lasted_s",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SettingDifference:
-    """A setting that is not the same on both sides: every value that occurs there, as text."""
-
-    setting: str
-    a: str
-    b: str
 
 
 def settings(description: Mapping[str, Any]) -> dict[str, str]:
@@ -53,19 +45,20 @@ def settings(description: Mapping[str, Any]) -> dict[str, str]:
 
 def differences(
     a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]
-) -> tuple[SettingDifference, ...]:
+) -> list[SettingDiffers]:
     """The settings in which not all of these runs agree, from their `run.json`.
 
     How far an interrupted run came is one of them.
     """
     sides = [[_with_interruption(description) for description in side] for side in (a, b)]
     names = dict.fromkeys(name for side in sides for run in side for name in run)
-    found = []
+    found: list[SettingDiffers] = []
     for name in names:
         values = [list(dict.fromkeys(run.get(name, "-") for run in side)) for side in sides]
         if len(set(values[0] + values[1])) > 1:
-            found.append(SettingDifference(name, *(" | ".join(side) for side in values)))
-    return tuple(found)
+            a_values, b_values = map(" | ".join, values)
+            found.append(SettingDiffers(setting=name, a=a_values, b=b_values))
+    return found
 
 
 def actions_in_short(description: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import pytest
 from test_formats import text
 
 from kipctl.report.formats import OutputFormat
-from kipctl.report.run_tables import compare_tables, list_table, removed_table, size
+from kipctl.report.run_tables import compare_tables, list_table, removed_table
 from kipctl.report.tables import Cell, Report, Table
 
 
@@ -126,17 +126,3 @@ def test_why_something_cannot_be_told_is_said_once() -> None:
     table = comparison(measure(**few), measure(**few))
     assert [row[-1] for row in table.rows] == ["cannot be told"] * 2
     assert table.notes == ("Cannot be told: one run on a side, 3 are needed.",)
-
-
-@pytest.mark.parametrize(
-    ("of", "told"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (1_250_000, "1.2 MB"),
-        (3 * 10**15, "3000.0 TB"),
-    ],
-)
-def test_sizes(of: int, told: str) -> None:
-    assert size(of) == told

@@ -3,7 +3,6 @@
 from typing import Any
 
 from kipctl.trace.settings import (
-    SettingDifference,
     actions_in_short,
     differences,
     end_of,
@@ -72,19 +71,17 @@ def test_a_run_that_came_to_nothing_has_settings() -> None:
 
 def test_equal_runs_differ_in_nothing() -> None:
     later = described(started="2026-02-02", start_wall_us=9, bootstrap_server="other:9")
-    assert differences([described()], [later, described()]) == ()
+    assert differences([described()], [later, described()]) == []
 
 
 def test_every_setting_that_differs_is_told_with_all_its_values() -> None:
     other = described(producer={"acks": "1", "batch.size": "16384", "linger.ms": "5"}, workers=2)
-    assert differences([described()], [other]) == (
-        SettingDifference("acks", "all", "1"),
-        SettingDifference("workers", "-", "2"),
-        SettingDifference("linger.ms", "-", "5"),
-    )
-    assert differences([described()], [described(), other])[0] == SettingDifference(
-        "acks", "all", "all | 1"
-    )
+    assert differences([described()], [other]) == [
+        {"setting": "acks", "a": "all", "b": "1"},
+        {"setting": "workers", "a": "-", "b": "2"},
+        {"setting": "linger.ms", "a": "-", "b": "5"},
+    ]
+    assert differences([described()], [described(), other])[0]["b"] == "all | 1"
 
 
 def test_how_far_an_interrupted_run_came_is_a_difference() -> None:
@@ -93,9 +90,9 @@ def test_how_far_an_interrupted_run_came_is_a_difference() -> None:
     assert interrupted_after(cut) == "27,391 of 80,000 records"
     assert interrupted_after(whole) == ""
     assert "stopped" not in settings(cut)
-    assert differences([whole], [cut]) == (
-        SettingDifference("interrupted", "-", "27,391 of 80,000 records"),
-    )
+    assert differences([whole], [cut]) == [
+        {"setting": "interrupted", "a": "-", "b": "27,391 of 80,000 records"}
+    ]
     assert interrupted_after({"stopped": True}) == "? of ? records"
 
 
@@ -107,6 +104,6 @@ def test_whether_the_beginning_of_a_run_is_kept() -> None:
 
 def test_sides_that_mix_the_same_values_differ_within_themselves() -> None:
     slow, fast = described(throughput=1.5), described(throughput=3000.0)
-    assert differences([slow, fast], [slow, fast]) == (
-        SettingDifference("throughput", "1.5 | 3000", "1.5 | 3000"),
-    )
+    assert differences([slow, fast], [slow, fast]) == [
+        {"setting": "throughput", "a": "1.5 | 3000", "b": "1.5 | 3000"}
+    ]

@@ -16,6 +16,7 @@ from kipctl.cli.options import (
     option,
     started_spark,
 )
+from kipctl.counts import format_bytes
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
@@ -197,14 +198,13 @@ def export(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Write a run to a file that can be passed on, or to CSV."""
-    from kipctl.report.run_tables import size
     from kipctl.trace.stored_runs import export_archive, export_csv, find_run
 
     found = find_run(run, environment.variables)
     write = export_archive if form is ExportFormat.ARCHIVE else export_csv
     written = write(found, destination)
     document = {"run": run, "format": form.value, "file": str(destination), "bytes": written}
-    opening = paragraphs(f"Exported {run} to {destination}, {size(written)}.")
+    opening = paragraphs(f"Exported {run} to {destination}, {format_bytes(written)}.")
     environment.report(Report("runs export", document, opening=opening), output)
 
 
@@ -216,7 +216,7 @@ def remove(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Remove runs from the disk. A folder that is no run is refused."""
-    from kipctl.report.run_tables import removed_table, size
+    from kipctl.report.run_tables import removed_table
     from kipctl.trace.stored_runs import folders_named, removable
     from kipctl.trace.stored_runs import remove as remove_run
 
@@ -224,7 +224,7 @@ def remove(
     stored = (removable(str(path), environment.variables) for path in named)
     found = list({each.folder: each for each in stored}.values())
     names = ", ".join(stored_run.name for stored_run in found)
-    total = size(sum(stored_run.bytes for stored_run in found))
+    total = format_bytes(sum(stored_run.bytes for stored_run in found))
     environment.confirm(f"Remove {names} ({total})?", yes)
     removed: list[RemovedRun] = []
     for stored_run in found:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kipctl.documents.experiments import SetUpDiffers
+
 P999_BY_RUN_MS: Mapping[str, tuple[float, ...]] = {
     "baseline": (2967, 859, 1201),
     "with hints": (346, 174, 125),
@@ -91,28 +93,19 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SetUpDifference:
-    """Something in which a run here is not as the KIP's was, as text; "not said" if unknown."""
-
-    what: str
-    published: str
-    here: str
-
-
-def set_up_differences(here: SetUp, published: SetUp = KIP) -> tuple[SetUpDifference, ...]:
+def set_up_differences(here: SetUp, published: SetUp = KIP) -> tuple[SetUpDiffers, ...]:
     """All in which they differ, and what one of them does not say."""
     return tuple(
-        SetUpDifference(title, _text(theirs), _text(ours))
+        SetUpDiffers(what=title, published=_text(theirs), here=_text(ours))
         for field, title in _NAMES.items()
         if (theirs := getattr(published, field)) != (ours := getattr(here, field)) or theirs is None
     )
 
 
-def set_up_line(differences: Sequence[SetUpDifference]) -> str:
+def set_up_line(differences: Sequence[SetUpDiffers]) -> str:
     """On one line, to stand beside a figure: what is set up here, and in brackets the KIP's."""
     return "; ".join(
-        f"{difference.what} {difference.here} ({difference.published})"
+        f"{difference['what']} {difference['here']} ({difference['published']})"
         for difference in differences
     )
 

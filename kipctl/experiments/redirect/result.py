@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 
-from kipctl.documents.experiments import BesidePublished, ComparedHints
+from kipctl.documents.experiments import BesidePublished, ComparedHints, SetUpDiffers
 from kipctl.documents.gain_curve import GainCurve, RedirectDocument
 from kipctl.experiments.arms.arm import pairs
 from kipctl.experiments.arms.arm_runs import ArmRuns, doubts_of
@@ -19,7 +19,6 @@ from kipctl.experiments.redirect.published import (
     P999_BY_RUN_MS,
     P999_MS,
     SetUp,
-    SetUpDifference,
     published_cut_percent,
     set_up_differences,
     set_up_line,
@@ -51,7 +50,7 @@ def compared(found: Sequence[ArmRuns]) -> list[ComparedHints]:
 
 
 def beside_published(
-    found: Sequence[ArmRuns], differences: Sequence[SetUpDifference]
+    found: Sequence[ArmRuns], differences: Sequence[SetUpDiffers]
 ) -> list[BesidePublished]:
     """Each arm that the KIP has too, with what was published of it, and what is set up otherwise
     here."""
@@ -119,10 +118,7 @@ def document(
         "comparisons": compared(found),
         "beside_published": beside_published(found, differences),
         "published": {"latency_ms": {"p999": dict(P999_MS)}, "cut_percent": CUT_PERCENT},
-        "set_up_otherwise": [
-            {"what": difference.what, "published": difference.published, "here": difference.here}
-            for difference in differences
-        ],
+        "set_up_otherwise": list(differences),
     }
 
 

@@ -1,27 +1,10 @@
 """What KIP-951 published of its roll ("Performance results"), and how a set-up differs from its."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import cast
+from dataclasses import dataclass
 
 from kipctl.counts import counted
-from kipctl.documents.experiments import PublishedRoll, RollExperimentDocument
-from kipctl.documents.experiments import Workload as WorkloadDocument
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """One of the two that the KIP's roll was measured under, in all 6 OpenMessaging clients."""
-
-    name: str
-    partitions: int
-    """Of its one topic."""
-    throughput: int
-    """Messages per second."""
-    producers: int
-    consumers: int
-    """In each of 3 subscriptions."""
-
+from kipctl.documents.experiments import PublishedRoll, RollExperimentDocument, Workload
 
 HIGH = Workload("high", 9000, 23_400, 60, 60)
 LOW = Workload("low", 108, 234_000, 6, 6)
@@ -65,7 +48,7 @@ class Published:
         """For JSON, beside what is set up otherwise here."""
         return {
             "acks": self.acks,
-            "workload": cast(WorkloadDocument, asdict(self.workload)),
+            "workload": self.workload,
             "measure": self.measure,
             "without_ms_by_run": list(self.without_ms_by_run),
             "with_ms_by_run": list(self.with_ms_by_run),
