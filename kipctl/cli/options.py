@@ -247,7 +247,7 @@ class LoadOptions:
 
 @combined(needs={"--every": "--during", "--count": "--during"})
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(ClusterOptions):
     """Of every measured run: what is done meanwhile, who runs it, and what is said of it."""
 
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951
@@ -292,8 +292,6 @@ class RunOptions:
             "client that is late, too few moved leaders."
         ),
     ] = False
-    bootstrap_server: BootstrapOption = None
-    output: OutputOption = OutputFormat.AUTO
 
     def of_plan(self, every_s: float, environment: "Environment") -> dict[str, Any]:
         """What these options say of a `RunPlan`. Raises UsageError."""

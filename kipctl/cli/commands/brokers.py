@@ -48,11 +48,9 @@ def brokers(
     from kipctl.cluster.inspect.findings.diagnose import diagnose
     from kipctl.cluster.inspect.findings.facts import collect_facts
     from kipctl.report.broker_tables import brokers_report
-    from kipctl.transport.request import Cluster
 
-    access = environment.access(of.bootstrap_server)
-    urls = environment.metrics_urls(metrics_url)
-    with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
+    with of.connected(environment, TIMEOUT_S) as cluster:
+        urls = environment.metrics_urls(metrics_url)
         facts = collect_facts(cluster, urls, refresh_snapshot)
         environment.report_hidden_topics(cluster, facts.snapshot.topics)
     with suppress(KipctlError):  # of a cluster without an id nothing is kept

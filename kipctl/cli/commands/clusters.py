@@ -7,7 +7,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, argument, option
+from kipctl.cli.options import ClusterOptions, OutputOption, YesOption, argument, option
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.next_step import Command
 from kipctl.report.cluster_tables import clusters_report, connection_report
@@ -121,12 +121,11 @@ def remove(
 @app.command("test")
 def check(
     environment: Environment,
+    of: ClusterOptions,
     name: Annotated[str | None, argument("[CLUSTER]")] = None,
     topic: Annotated[
         list[str] | None, option("Look at rights on this too; repeatable.", value="TOPIC")
     ] = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show step by step whether a cluster can be reached, and which rights are missing.
 
@@ -145,7 +144,7 @@ def check(
         if environment.connecting.get("cluster") not in (None, name):
             raise UsageError("CLUSTER and --cluster name two clusters.", "Give one.")
         environment.connecting["cluster"] = name
-    access = environment.access(bootstrap_server)
+    access = environment.access(of.bootstrap_server)
     steps = connection_steps(access)
     reached = [step.server for step in steps if step.name == "versions" and step.is_good]
     found: list[CommandRights] = []
@@ -163,7 +162,7 @@ def check(
                 refused = other
         if not refused:
             steps += broker_steps(access)
-    environment.report(connection_report(steps, found, access), output)
+    environment.report(connection_report(steps, found, access), of.output)
     if refused:
         raise refused
     away = [step for step in steps if step.broker is not None and not step.is_good]

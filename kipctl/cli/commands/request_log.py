@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, duration_option, option
+from kipctl.cli.options import ClusterOptions, YesOption, duration_option, option
 from kipctl.counts import broker_list
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError
@@ -28,6 +28,7 @@ _TIMEOUT_S = 10.0
 @combined(one_of=(("--broker", "--all-brokers"), ("--for", "--until-off")))
 def on(
     environment: Environment,
+    of: ClusterOptions,
     broker: Annotated[
         list[int] | None, option("At this broker; repeatable.", value="BROKER", min=0)
     ] = None,
@@ -46,8 +47,6 @@ def on(
         ),
     ] = None,
     yes: YesOption = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Let brokers log each request that they answer: kafka.request.logger at DEBUG.
 
@@ -59,19 +58,17 @@ def on(
     it off, because it was killed, say, every later one says on this machine that it is still on.
     """
     from kipctl.cluster.request_log import chosen_brokers, levels_of
-    from kipctl.transport.request import Cluster
 
-    access = environment.access(bootstrap_server)
-    urls = environment.metrics_urls(metrics_url)
-    with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
+    with of.connected(environment, _TIMEOUT_S) as cluster:
+        urls = environment.metrics_urls(metrics_url)
         brokers = chosen_brokers(cluster, broker or ())
         # Opens every connection too, while Ctrl-C may still end it at any moment.
         levels = levels_of(cluster, brokers)
         _confirm(environment, cluster, brokers, period, urls, yes)
         if period is None:
-            _until_off(environment, cluster, levels, broker or (), output)
+            _until_off(environment, cluster, levels, broker or (), of.output)
         else:
-            _on_for(environment, cluster, levels, period, output)
+            _on_for(environment, cluster, levels, period, of.output)
 
 
 def _confirm(
@@ -106,13 +103,11 @@ def _confirm(
 
 
 @dataclass(frozen=True)
-class _BrokersOptions:
+class _BrokersOptions(ClusterOptions):
     broker: Annotated[
         list[int] | None,
         option("A broker; repeatable. Default: every broker.", value="BROKER", min=0),
     ] = None
-    bootstrap_server: BootstrapOption = None
-    output: OutputOption = OutputFormat.AUTO
 
 
 @app.command()
@@ -139,9 +134,8 @@ def _at_brokers(
 ) -> None:
     from kipctl.cluster.request_log import chosen_brokers, require_all_reported
     from kipctl.cluster.request_log_session import forget_switched_off
-    from kipctl.transport.request import Cluster
 
-    with Cluster(environment.access(of.bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
+    with of.connected(environment, _TIMEOUT_S) as cluster:
         levels = act(cluster, chosen_brokers(cluster, of.broker or ()))
         forget_switched_off(cluster, levels, environment.variables)
     environment.report(levels_report(action, levels), of.output)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
-    BootstrapOption,
-    OutputOption,
+    ClusterOptions,
     RecordOption,
     YesOption,
     duration_option,
@@ -18,7 +17,6 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, ThresholdError, UsageError
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
 )
 def tap(
     environment: Environment,
+    of: ClusterOptions,
     listen: Annotated[
         str,
         option(
@@ -101,8 +100,6 @@ def tap(
     tls_to_brokers: Annotated[bool, option("Speak TLS to the brokers.")] = False,
     ca: Annotated[str, option("Trust brokers by this; else the system's.", value="PEM")] = "",
     record: RecordOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Stand between clients and a cluster, and show what each client does when leaders move.
 
@@ -129,7 +126,7 @@ def tap(
 
     revised = partial(with_tls, authorities=ca) if tls_to_brokers else dict
     spec = TapSpec(
-        access=environment.access(bootstrap_server, revised=revised),
+        access=environment.access(of.bootstrap_server, revised=revised),
         listen=listen,
         advertise=advertise,
         caps=parse_caps(cap) if cap is not None else (),
@@ -184,7 +181,7 @@ def tap(
             and_without_hints=and_without_hints,
         )
     opening = (tap_answer(document),)
-    environment.report(Report("tap", document, tap_tables(document), opening=opening), output)
+    environment.report(Report("tap", document, tap_tables(document), opening=opening), of.output)
     failed = failed_findings(document, gates)
     found = f"Found (--fail-if): {', '.join(failed)}." if failed else ""
     if short is not None:
