@@ -22,10 +22,11 @@ from kipctl.changes.recovery_throttle import (
 from kipctl.changes.throttle import Change as SettingChange
 from kipctl.changes.throttle import Throttle, format_rate, set_throttle
 from kipctl.changes.throttle_settings import groups, raise_for, read_settings, write
-from kipctl.cluster.reassignments import Reassignment, list_reassignments
+from kipctl.cluster.reassignments import Reassignment, adding_of, list_reassignments
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.throttle_configs import RATES, Setting
+from kipctl.counts import broker_list
 from kipctl.errors import (
     KipctlError,
     PartlyDoneError,
@@ -166,9 +167,7 @@ class _Adapting:
             snapshot, busy = _look(self.run)
             if snapshot is None:
                 continue
-            behind = catching_up(
-                snapshot, {reassignment.id: reassignment.adding for reassignment in busy}
-            )
+            behind = catching_up(snapshot, adding_of(busy))
             is_copied = bool(behind) or any(
                 reassignment.id.topic in again.topics for reassignment in busy
             )
@@ -229,8 +228,7 @@ class _Adapting:
 
 
 def _away(brokers: frozenset[int]) -> str:
-    named = ", ".join(map(str, sorted(brokers)))
-    return f"Broker {named} is away" if len(brokers) == 1 else f"Brokers {named} are away"
+    return f"{broker_list(brokers, 'are').capitalize()} away"
 
 
 def _rates(run: ChangeRun, entry: Entry) -> dict[Setting, SettingChange]:

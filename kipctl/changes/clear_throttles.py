@@ -25,7 +25,7 @@ from kipctl.changes.left_throttles import (
 from kipctl.changes.recovery_throttle import ThrottleDone, throttle_entries
 from kipctl.changes.throttle import Change as SettingChange
 from kipctl.changes.throttle import Throttle, require_restored, restore_throttle
-from kipctl.cluster.reassignments import list_reassignments
+from kipctl.cluster.reassignments import adding_of, list_reassignments
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.cluster.throttle_configs import Setting
@@ -57,14 +57,8 @@ class ThrottlesToClear:
 class _Clear(Change[Seen, ThrottleDone]):
     """What is written down of them is there already: their entries."""
 
-    def look_again(self, run: ChangeRun, seen: Seen) -> Seen:
-        return self.look(run.context)
-
     def recorded(self, run: ChangeRun, again: Seen) -> AbstractContextManager[None]:
         return nullcontext()
-
-    def title(self, again: Seen) -> str:
-        return ""
 
 
 @dataclass(frozen=True)
@@ -76,8 +70,7 @@ class ClearThrottle(_Clear[ThrottlesToClear]):
 
     def look(self, context: ChangeContext) -> ThrottlesToClear:
         found = throttle_entries(context.journal()) if self.entry is None else [self.entry.reload()]
-        busy = list_reassignments(context.cluster)
-        adding = {reassignment.id: reassignment.adding for reassignment in busy}
+        adding = adding_of(list_reassignments(context.cluster))
         return ThrottlesToClear(tuple(found), catching_up(take_snapshot(context.cluster), adding))
 
     def show(self, context: ChangeContext, seen: ThrottlesToClear) -> None:

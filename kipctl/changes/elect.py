@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import Change, ChangeRun, Done, Seen
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.batch_execution import Execution
@@ -23,7 +22,7 @@ from kipctl.changes.plans.kafka_json import read_election
 from kipctl.changes.plans.plan import Plan, SkippedPartition, move_of, require_partitions
 from kipctl.changes.proposal import ElectionProposal
 from kipctl.cluster.acls import hidden_topics_warning, require_topics_shown
-from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.reassignments import Reassignment, adding_of
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import (
     PartitionId,
@@ -241,7 +240,7 @@ def _say_what_waits(
             f"{counted(len(waiting), 'partition', of=len(astray))} cannot be elected now:"
             f" {waits_for(waiting, now, ())}. --until balanced waits for that."
         )
-    behind = catching_up(now, {reassignment.id: reassignment.adding for reassignment in busy})
+    behind = catching_up(now, adding_of(busy))
     wanted = {partition.preferred_leader for partition in astray if partition not in waiting}
     for broker in sorted(wanted & behind.keys()):
         replicas = sum(broker in partition.replicas for partition in now.partitions)
@@ -293,26 +292,6 @@ def chosen_partitions(
         return snapshot.only(named)
 
     return only_named
-
-
-def elect(
-    context: ChangeContext,
-    choose: Choose,
-    *,
-    chooses: bool = False,
-    until_balanced: bool = False,
-    as_they_come: bool = False,
-) -> None:
-    """Let the preferred replicas of these partitions lead."""
-    carry_out(
-        context,
-        ElectPreferred(
-            choose=choose,
-            chooses=chooses,
-            until_balanced=until_balanced,
-            as_they_come=as_they_come,
-        ),
-    )
 
 
 def resumed_election(entry: Entry, how: ExecutionOptions) -> ElectPreferred:

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.elect import Choose, Election
+from kipctl.changes.elect import Election
 from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, elect_unclean
 from kipctl.changes.elections.unclean import (
     LeaderlessPartition,
@@ -180,16 +179,3 @@ def _put_in_order(run: ChangeRun, again: UncleanProposal) -> None:
     say, command = run.context.ui.say, run.context.origin.command
     with journaled_action(cluster, run.journal, moved, say, copies=False, command=command):
         reassign(cluster, plan, additional=True)
-
-
-def elect_out_of_sync(
-    context: ChangeContext,
-    choose: Choose,
-    *,
-    chooses: bool = False,
-    internal: bool = True,
-    longest: bool = False,
-) -> None:
-    """Let replicas that are out of sync lead those of these partitions that have no leader."""
-    change = ElectUnclean(choose=choose, chooses=chooses, internal=internal, longest=longest)
-    carry_out(context, change)

@@ -15,7 +15,7 @@ from kipctl.changes.execution.throttled_change import (
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.throttle import Throttle, format_rate, prepare_throttle, rates_of, set_throttle
-from kipctl.cluster.reassignments import Reassignment, list_reassignments
+from kipctl.cluster.reassignments import Reassignment, adding_of, list_reassignments
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, Snapshot, select, take_snapshot
 from kipctl.cluster.throttle_configs import ALL_REPLICAS, BROKER, REPLICAS, TOPIC, Setting
@@ -103,9 +103,7 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
                 f"Broker {min(unknown)} is not alive, and only a broker that runs takes a rate.",
                 "Leave --broker out: rates of the others hold back what they send to it, too.",
             )
-        behind = catching_up(
-            snapshot, {reassignment.id: reassignment.adding for reassignment in busy}
-        )
+        behind = catching_up(snapshot, adding_of(busy))
         topics = self._topics(context, snapshot, busy)
         brokers = self.brokers or snapshot.broker_ids
         rate = self.first_rate(context, is_copied=bool(behind or busy))
@@ -165,9 +163,6 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
     def locked(self, run: ChangeRun) -> AbstractContextManager[None]:
         return run.journal.throttling(run.context.origin)
 
-    def look_again(self, run: ChangeRun, seen: ThrottleProposal) -> ThrottleProposal:
-        return self.look(run.context)
-
     @contextmanager
     def recorded(self, run: ChangeRun, again: ThrottleProposal) -> Iterator[Entry | None]:
         entry = record(run, again.throttle)
@@ -177,9 +172,6 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
             restore_throttle_of(run.context.cluster, entry, run.context.ui.say)
             raise
         yield entry
-
-    def title(self, again: ThrottleProposal) -> str:
-        return ""
 
     def execute(self, run: ChangeRun, again: ThrottleProposal) -> ThrottleDone:
         return ThrottleDone(self.rate)

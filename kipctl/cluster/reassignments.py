@@ -94,15 +94,18 @@ def list_reassignments(
     return tuple(sorted(found, key=lambda one: one.id))
 
 
+def adding_of(busy: Iterable[Reassignment]) -> dict[PartitionId, tuple[int, ...]]:
+    """The replicas that these reassignments add, by partition."""
+    return {reassignment.id: reassignment.adding for reassignment in busy}
+
+
 def adding_replicas(cluster: Cluster) -> dict[PartitionId, tuple[int, ...]]:
     """The replicas that reassignments add now; none where the cluster does not list them.
 
     Raises UnreachableError.
     """
     try:
-        return {
-            reassignment.id: reassignment.adding for reassignment in list_reassignments(cluster)
-        }
+        return adding_of(list_reassignments(cluster))
     except RefusedError:
         return {}
 

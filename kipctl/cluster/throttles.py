@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kipctl.at_once import chunks
-from kipctl.cluster.reassignments import Reassignment, topics_and_brokers
+from kipctl.cluster.reassignments import Reassignment, adding_of, topics_and_brokers
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.cluster.throttle_configs import (
@@ -117,8 +117,7 @@ def held_back(
     """The brokers that catch up under a throttle: their replicas, or the leaders', are listed, and
     there is a rate. A pure function."""
     found = {}
-    adding = {reassignment.id: reassignment.adding for reassignment in busy}
-    for broker, partitions in catching_up(snapshot, adding).items():
+    for broker, partitions in catching_up(snapshot, adding_of(busy)).items():
         takes = rate_of(values, broker, FOLLOWER_RATE)
         sends: dict[int, int] = {}
         held: list[PartitionId] = []

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) -> Report:
     """`busy` are the reassignments in progress: what is still copied for them is `(adding)`."""
-    adding = {reassignment.id: reassignment.adding for reassignment in busy}
+    from kipctl.cluster.reassignments import adding_of
+
+    adding = adding_of(busy)
 
     def out_of_sync(p: "Partition", broker: int) -> bool:
         return broker in p.replicas and broker not in (*p.isr, *adding.get(p.id, ()))

@@ -55,7 +55,9 @@ def health_of(snapshot: "Snapshot", busy: "Sequence[Reassignment] | None") -> He
     """The counts of a snapshot of the whole cluster; `busy` is what is being reassigned, if that is
     known. As brokers count it (`Partition.isUnderReplicated`), a replica that is being added is not
     missed."""
-    adding = {reassignment.id: reassignment.adding for reassignment in busy or ()}
+    from kipctl.cluster.reassignments import adding_of
+
+    adding = adding_of(busy or ())
     return Health(
         len(snapshot.brokers),
         len(snapshot.topics),

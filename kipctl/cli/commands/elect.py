@@ -83,13 +83,19 @@ def preferred(
     its restart this brings them back, in batches of 10 at first. A guard that gives up leaves
     leaders where they are: an election has no way back.
     """
-    from kipctl.changes.elect import chosen_partitions, elect
+    from kipctl.changes.carry_out import carry_out
+    from kipctl.changes.elect import ElectPreferred, chosen_partitions
     from kipctl.changes.execution.election_until_balanced import parse_until
     from kipctl.changes.execution.pacing import Pace
 
     if until is not None:
         parse_until(until)
-    chosen = chosen_partitions(topic or [], partition or [], every, json_file, broker or [])
+    wanted = ElectPreferred(
+        choose=chosen_partitions(topic or [], partition or [], every, json_file, broker or []),
+        chooses=bool(every or topic or broker),
+        until_balanced=until is not None,
+        as_they_come=as_they_come,
+    )
     with changing(
         environment,
         of,
@@ -98,13 +104,7 @@ def preferred(
         topics=topic or [],
         timeout_s=timeout,
     ) as (change, _):
-        elect(
-            change,
-            chosen,
-            chooses=bool(every or topic or broker),
-            until_balanced=until is not None,
-            as_they_come=as_they_come,
-        )
+        carry_out(change, wanted)
 
 
 @app.command()
@@ -130,18 +130,18 @@ def unclean(
     question than it showed are left out. While a broker that was in sync last may come back it is
     refused without --force. Status 5 also says that a transaction is open that nobody will end.
     """
+    from kipctl.changes.carry_out import carry_out
     from kipctl.changes.elect import chosen_partitions
-    from kipctl.changes.elect_unclean import elect_out_of_sync
+    from kipctl.changes.elect_unclean import ElectUnclean
 
-    chosen = chosen_partitions(topic or [], partition or [], every, json_file)
+    wanted = ElectUnclean(
+        choose=chosen_partitions(topic or [], partition or [], every, json_file),
+        chooses=bool(every or topic),
+        internal=internal or not every,
+        longest=longest,
+    )
     with changing(environment, of, topics=topic or [], force=force, timeout_s=timeout) as (
         change,
         _,
     ):
-        elect_out_of_sync(
-            change,
-            chosen,
-            chooses=bool(every or topic),
-            internal=internal or not every,
-            longest=longest,
-        )
+        carry_out(change, wanted)

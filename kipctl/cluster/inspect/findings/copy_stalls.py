@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kipctl.cluster.log_dirs import reported_sizes, sizes_request
-from kipctl.cluster.reassignments import Reassignment, list_reassignments
+from kipctl.cluster.reassignments import Reassignment, adding_of, list_reassignments
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import KipctlError
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
@@ -41,7 +41,7 @@ class Reassignments:
     @cached_property
     def adding(self) -> Mapping[PartitionId, tuple[int, ...]]:
         """The brokers that are about to hold a partition."""
-        return {reassignment.id: reassignment.adding for reassignment in self.busy}
+        return adding_of(self.busy)
 
 
 def ask_reassignments(cluster: Cluster, look_again_s: float) -> Reassignments:
