@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kipctl.changes.carry_out import carry_out
@@ -158,17 +159,13 @@ class PlannedChange(ReplicaChange[Proposal, PlanResult]):
 
 def rotate(context: ChangeContext) -> None:
     """Rotate the leaders of the topics asked for; without topics those of all."""
-
-    def check(plan: Plan) -> None:
-        require_moves(plan, context.topics)
-
     carry_out(
         context,
         PlannedChange(
             planner=lambda now: rotated(select(now, context.topics)),
             question_words="Rotate the leaders of {}?",
             title_words="Rotating {}",
-            check=check,
+            check=partial(require_moves, patterns=context.topics),
             may_meet_throttles=False,
             measured_on=context.measured_on,
         ),
@@ -198,9 +195,6 @@ def carry_out_plan(context: ChangeContext, path: Path) -> None:
         require_no_disk_moves(context.cluster, file)
         return plan_to(now, file.assignment)
 
-    def check(plan: Plan) -> None:
-        require_factor_wanted(plan, wanted=context.change_factor)
-
     if file.note:
         context.ui.say(file.note)
     carry_out(
@@ -208,7 +202,7 @@ def carry_out_plan(context: ChangeContext, path: Path) -> None:
         PlannedChange(
             planner=planner,
             question_words="Reassign {}?",
-            check=check,
+            check=partial(require_factor_wanted, wanted=context.change_factor),
             elects=False,
             chooses=False,
         ),

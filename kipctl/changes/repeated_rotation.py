@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun
@@ -179,16 +180,12 @@ def rotate_while(context: ChangeContext, act: Act, question: str) -> None:
 
     Raises what `carry_out` and `act` do.
     """
-
-    def check(plan: Plan) -> None:
-        require_moves(plan, context.topics)
-
     carry_out(
         context,
         _RepeatedRotation(
             planner=lambda now: rotate(select(now, context.topics)),
             question_words=question,
-            check=check,
+            check=partial(require_moves, patterns=context.topics),
             may_meet_throttles=False,
             act=act,
         ),

@@ -1,35 +1,20 @@
 """Verdicts as a JUnit report, which CI services read."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from kipctl.conform.verdict import Status, Verdict
-from kipctl.errors import UsageError, refusals_reported
+from kipctl.errors import refusals_reported
+from kipctl.left_files import require_new_or_own
 from kipctl.report.printable import on_one_line
 
-_LOOKED_AT = 200
-"""Characters of a file in which a report says what it is."""
 _SKIPPED = (Status.NOT_APPLICABLE, Status.NOT_REACHED)
 
 
-@refusals_reported()
 def check_junit(file: Path) -> None:
     """Raise UsageError unless a report can be written there: it is new, or an older report."""
-    if file.is_dir():
-        raise UsageError(f"--junit {file} is a folder.", "Name a file.")
-    if file.exists():
-        with file.open(encoding="utf-8", errors="replace") as there:
-            if "<testsuite " not in there.read(_LOOKED_AT):
-                raise UsageError(
-                    f"--junit {file}: it is there already, and is no JUnit report.",
-                    "Name another file.",
-                )
-    elif not file.parent.is_dir():
-        raise UsageError(f"--junit {file}: there is no folder {file.parent}.", "Make it first.")
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise UsageError(f"--junit {file} cannot be written: permission denied.")
+    require_new_or_own(file, "--junit", "<testsuite ", "JUnit report")
 
 
 @refusals_reported()

@@ -86,7 +86,17 @@ def _line(given: Given, wrong: frozenset[Verdict]) -> Line:
     return Line(None if given.verdict in _NOT_KNOWN | _NO_LEADER else Status.PASS, seen)
 
 
-class ProduceHint(BrokerClaim):
+class NamedLeader(BrokerClaim):
+    """What brokers say of the leader when they refuse: `told`, of which some is `wrong`."""
+
+    told = staticmethod(by_produce)
+    wrong = _NO_LEADER
+
+    def lines(self, facts: Facts) -> Iterator[Line]:
+        return (_line(given, self.wrong) for given in self.told(facts.hints))
+
+
+class ProduceHint(NamedLeader):
     """Each broker gets a Produce for a partition that it does not lead, whose CRC is wrong."""
 
     id = "broker-produce-hint"
@@ -94,44 +104,36 @@ class ProduceHint(BrokerClaim):
     says = "NOT_LEADER_OR_FOLLOWER comes with the id and epoch of the leader (KIP-951)."
     why = "Producers go to the wrong broker, or wait for Metadata each time that a leader moves."
 
-    def lines(self, facts: Facts) -> Iterator[Line]:
-        return (_line(given, _NO_LEADER) for given in by_produce(facts.hints))
 
-
-class ProduceEndpoint(BrokerClaim):
+class ProduceEndpoint(NamedLeader):
     """The endpoint in the same answers is held against that in Metadata of the same connection."""
 
     id = "broker-produce-endpoint"
     title = "where that is, is in Produce as it is in Metadata"
     says = "NodeEndpoints has the endpoint of every leader that is named, on the same listener."
     why = "Producers cannot connect, or go past what stands between them and the broker."
-
-    def lines(self, facts: Facts) -> Iterator[Line]:
-        return (_line(given, _NO_WAY) for given in by_produce(facts.hints))
+    wrong = _NO_WAY
 
 
-class FetchHint(BrokerClaim):
+class FetchHint(NamedLeader):
     """Each broker gets a Fetch for a partition that it holds not, or with an epoch of before."""
 
     id = "broker-fetch-hint"
     title = "who refuses a Fetch says who leads, as Metadata has it"
     says = "NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH come with the leader (KIP-951)."
     why = "Consumers go to the wrong broker, or wait for Metadata each time that a leader moves."
-
-    def lines(self, facts: Facts) -> Iterator[Line]:
-        return (_line(given, _NO_LEADER) for given in by_fetch(facts.hints))
+    told = staticmethod(by_fetch)
 
 
-class FetchEndpoint(BrokerClaim):
+class FetchEndpoint(NamedLeader):
     """The endpoint in the same answers is held against that in Metadata of the same connection."""
 
     id = "broker-fetch-endpoint"
     title = "where that is, is in Fetch as it is in Metadata"
     says = "NodeEndpoints has the endpoint of every leader that is named, on the same listener."
     why = "Consumers cannot connect, or go past what stands between them and the broker."
-
-    def lines(self, facts: Facts) -> Iterator[Line]:
-        return (_line(given, _NO_WAY) for given in by_fetch(facts.hints))
+    told = staticmethod(by_fetch)
+    wrong = _NO_WAY
 
 
 class NoDraft(BrokerClaim):

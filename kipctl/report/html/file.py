@@ -1,11 +1,11 @@
 """A page's file: whether it may be written, and writing it."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kipctl.errors import UsageError, refusals_reported
+from kipctl.errors import refusals_reported
+from kipctl.left_files import require_new_or_own
 from kipctl.report.html import MARK
 from kipctl.report.tables import Report
 
@@ -14,26 +14,10 @@ if TYPE_CHECKING:
     from kipctl.documents.pages import RunPictures
     from kipctl.report.html.parts import Page
 
-_LOOKED_AT = 200
-"""Characters of a file in which the mark of a page stands."""
 
-
-@refusals_reported()
 def check_html(file: Path) -> Path:
     """Raise UsageError unless a page can be written there: it is new, or an older page of ours."""
-    if file.is_dir():
-        raise UsageError(f"--html {file} is a folder.", "Name a file.")
-    if file.exists():
-        with file.open(encoding="utf-8", errors="replace") as there:
-            if MARK not in there.read(_LOOKED_AT):
-                raise UsageError(
-                    f"--html {file}: it is there already, and is no page of kipctl's.",
-                    "Name another file.",
-                )
-    elif not file.parent.is_dir():
-        raise UsageError(f"--html {file}: there is no folder {file.parent}.", "Make it first.")
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise UsageError(f"--html {file} cannot be written: permission denied.")
+    require_new_or_own(file, "--html", MARK, "page of kipctl's")
     return file
 
 
