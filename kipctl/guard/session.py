@@ -4,18 +4,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from kipctl.changes.elections.batches import MAX_PER_REQUEST
 from kipctl.changes.guard_interface import GuardSession, RecordedGuard
-from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan import Move, Plan
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
 from kipctl.guard.canary import WINDOW_US, canary
-from kipctl.guard.canary_moves import MOST_PARTITIONS, add_canary_moves
 from kipctl.guard.conditions import Kind, parse_guard
 from kipctl.guard.monitor import GuardMonitor, monitor_of
 from kipctl.load.actions import lab_of
 from kipctl.load.plan import OWN_TOPIC
 from kipctl.transport.request import Cluster
+
+MOST_PARTITIONS = 60
+"""Of a canary's topic, where a change has more batches than that."""
 
 
 @dataclass(slots=True)
@@ -136,3 +139,25 @@ def _urls_of_lab(cluster: Cluster) -> tuple[str, ...]:
         return lab_of(cluster).metrics_urls
     except UsageError:
         return ()
+
+
+def add_canary_moves(plan: Plan, own: Sequence[Move], batch: int) -> tuple[Plan, int]:
+    """The plan with some of these moves among its own, and how large its batches are then.
+
+    One in each batch, which is larger by it: there are as many batches as without. Where there are
+    more batches than such moves, these are spread over them, and batches stay as they are.
+    """
+    batches = -(-len(plan.moves) // batch)
+    if len(own) >= batches:
+        places = [number * (batch + 1) for number in range(batches)]
+        return _with(plan, own, places), min(batch + 1, MAX_PER_REQUEST)
+    total = len(plan.moves) + len(own)
+    return _with(plan, own, [number * total // len(own) for number in range(len(own))]), batch
+
+
+def _with(plan: Plan, own: Sequence[Move], places: Sequence[int]) -> Plan:
+    """The plan with the first of those moves at these places, which grow."""
+    moves = list(plan.moves)
+    for place, move in zip(places, own, strict=False):
+        moves.insert(place, move)
+    return Plan(tuple(moves), plan.skipped)

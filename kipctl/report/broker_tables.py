@@ -274,7 +274,7 @@ def _settings(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 
 
 def _counts(facts: "ClusterFacts") -> Table:
-    table, _ = listing(
+    return listing(
         "Counted by the brokers",
         {
             "broker": "Broker",
@@ -285,8 +285,7 @@ def _counts(facts: "ClusterFacts") -> Table:
         },
         (row for metrics in facts.metrics for row in _count_rows(metrics)),
         ("Meanwhile: from before this command's requests to the brokers until after them.",),
-    )
-    return table
+    )[0]
 
 
 def _count_rows(metrics: "MetricsFacts") -> Iterator[tuple[Value, ...]]:
@@ -310,13 +309,12 @@ def _connections(facts: "ClusterFacts") -> Table:
     reported = [m.after.connections for m in facts.metrics if m.after and m.after.connections]
     for connections in reported:
         open_now.update(connections)
-    table, _ = listing(
+    return listing(
         "Clients connected",
         {"software": "Software", "version": "Version", "connections": "Connections"},
         ((*software, count) for software, count in sorted(open_now.items())),
         () if reported else ("The exporters do not report it.",),
-    )
-    return table
+    )[0]
 
 
 def _metrics_document(metrics: "MetricsFacts") -> dict[str, object]:
@@ -359,7 +357,7 @@ def _requests(counts: Mapping[tuple[str, int], int]) -> list[dict[str, object]]:
 
 
 def _findings(findings: "tuple[Finding, ...]") -> Table:
-    table, _ = listing(
+    return listing(
         "Findings",
         {
             "severity": "Severity",
@@ -378,8 +376,7 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
             )
             for finding in findings
         ),
-    )
-    return table
+    )[0]
 
 
 def _answer(facts: "ClusterFacts", severities: Counter[str]) -> Paragraph:

@@ -4,8 +4,8 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from kipctl.counts import counted
-from kipctl.report.leader_tables import ids, listing
+from kipctl.counts import broker_list, counted
+from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
         ),
     )
     columns = (*table.columns[:6], Column("p50 ms", 2), Column("max ms", 2), table.columns[8])
-    return _without_errors(replace(table, columns=columns)), list(map(dict, objects))
+    return _without_errors(replace(table, columns=columns)), objects
 
 
 def _views(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
@@ -106,7 +106,7 @@ def _views(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
             for standing in compared.standings
         ),
     )
-    return _without_errors(table), list(map(dict, objects))
+    return _without_errors(table), objects
 
 
 def _behind(standing: "ViewOfBroker") -> tuple[int, int, int]:
@@ -117,7 +117,7 @@ def _behind(standing: "ViewOfBroker") -> tuple[int, int, int]:
 
 
 def _differences(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
-    table, objects = listing(
+    return listing(
         "Shown otherwise than in the newest view",
         {
             "broker": "Broker",
@@ -147,11 +147,10 @@ def _differences(compared: "ComparedViews") -> tuple[Table, list[dict[str, objec
             for difference in standing.differences
         ),
     )
-    return table, list(map(dict, objects))
 
 
 def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, object]]]:
-    table, objects = listing(
+    return listing(
         "Until each broker showed a new leader",
         {
             "broker": "Broker",
@@ -174,7 +173,6 @@ def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, o
         ),
         ("The call is that of the election; the first is the first broker that showed it.",),
     )
-    return table, list(map(dict, objects))
 
 
 def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> tuple[str, ...]:
@@ -185,7 +183,7 @@ def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> t
     again = f" after {compared.looks} looks" if compared.looks > 1 else ""
     first: tuple[str, ...] = ()
     if dead:
-        first = (f"{_brokers(dead, 'are', 'is')} not alive, and not asked.",)
+        first = (f"{broker_list(dead, 'are').capitalize()} not alive, and not asked.",)
     number = len(compared.standings)
     if number < alive:
         first += (
@@ -198,12 +196,8 @@ def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> t
         who = f"The {counted(number, 'broker')} asked" if number < alive else who
         return (*first, f"{who} show the same{again}.")
     astray = tuple(standing.broker.id for standing in compared.standings if not standing.agrees)
-    reported = f"{_brokers(astray, 'do', 'does')} not show what the others do"
+    reported = f"{broker_list(astray, 'do').capitalize()} not show what the others do"
     return (*first, f"{reported}, even{again}." if again else f"{reported}.")
-
-
-def _brokers(brokers: tuple[int, ...], many: str, one: str) -> str:
-    return f"Brokers {ids(brokers)} {many}" if len(brokers) > 1 else f"Broker {ids(brokers)} {one}"
 
 
 def _without_errors(table: Table) -> Table:

@@ -18,8 +18,7 @@ from kipctl.changes.plans.plan import Move, Plan
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cli.commands.guard import GuardOptions, read_guard
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
-from kipctl.guard.canary_moves import add_canary_moves
-from kipctl.guard.session import guarded
+from kipctl.guard.session import add_canary_moves, guarded
 from kipctl.load.plan import OWN_TOPIC
 from kipctl.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
