@@ -10,15 +10,12 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from kipctl.errors import UsageError, refusals_reported
 from kipctl.typed_json import DamagedError
 
 SHORT = 1 << 16
 """Bytes, at most, of a word, a sentence, or a handful of fields."""
 _NO_FILE = (errno.ELOOP, errno.ENXIO)
 """What opening a link, and a socket, ends in."""
-_LOOKED_AT = 200
-"""Characters of a file in which it says what it is."""
 
 
 def open_left(path: Path, how: int = os.O_RDONLY) -> BinaryIO:
@@ -49,21 +46,3 @@ def read_left(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise DamagedError.of(path, ValueError(f"it has more than {most:,} bytes"))
     return content
-
-
-@refusals_reported()
-def require_new_or_own(file: Path, option: str, mark: str, kind: str) -> None:
-    """Raise UsageError unless the file of this option can be written: it is new, or an older one of
-    this kind, as the mark at its beginning says."""
-    if file.is_dir():
-        raise UsageError(f"{option} {file} is a folder.", "Name a file.")
-    if file.exists():
-        with file.open(encoding="utf-8", errors="replace") as there:
-            if mark not in there.read(_LOOKED_AT):
-                raise UsageError(
-                    f"{option} {file}: it is there already, and is no {kind}.", "Name another file."
-                )
-    elif not file.parent.is_dir():
-        raise UsageError(f"{option} {file}: there is no folder {file.parent}.", "Make it first.")
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise UsageError(f"{option} {file} cannot be written: permission denied.")

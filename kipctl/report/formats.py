@@ -1,16 +1,20 @@
-"""A report on a stream: as tables for a terminal, plain text, Markdown, a JSON object, or CSV."""
+"""A report on a stream, as tables for a terminal, plain text, Markdown, a JSON object, or CSV; and
+whether a file may be one."""
 
 import csv
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import accumulate, chain
+from pathlib import Path
 from typing import TextIO
 
 from rich.text import Text
 
+from kipctl.errors import UsageError, refusals_reported
 from kipctl.report.layout import for_people, laid_out, wrapped
 from kipctl.report.printable import on_one_line
 from kipctl.report.tables import Cell, Report, Table
@@ -20,6 +24,8 @@ A_SCREEN = 20
 """Rows of a table that a terminal is shown unasked."""
 _SCREEN_LINES = 45
 """Lines of a report that is to fit a screen."""
+_LOOKED_AT = 200
+"""Characters of a file in which it says what it is."""
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?!([\d.]+( to -?[\d.]+)?)?\Z)")
 """What a spreadsheet takes text that begins so for, if it is no number and no range of them."""
 
@@ -186,3 +192,21 @@ def _table_lines(whole: Table, paper: "_Paper") -> Iterator[Text]:
     yield from map(Text, drawn.rows)
     for note in (*drawn.notes, *table.notes):
         yield from _text(note, paper)
+
+
+@refusals_reported()
+def require_new_or_own(file: Path, option: str, mark: str, kind: str) -> None:
+    """Raise UsageError unless the file of this option can be written: it is new, or an older one of
+    this kind, as the mark at its beginning says."""
+    if file.is_dir():
+        raise UsageError(f"{option} {file} is a folder.", "Name a file.")
+    if file.exists():
+        with file.open(encoding="utf-8", errors="replace") as there:
+            if mark not in there.read(_LOOKED_AT):
+                raise UsageError(
+                    f"{option} {file}: it is there already, and is no {kind}.", "Name another file."
+                )
+    elif not file.parent.is_dir():
+        raise UsageError(f"{option} {file}: there is no folder {file.parent}.", "Make it first.")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UsageError(f"{option} {file} cannot be written: permission denied.")

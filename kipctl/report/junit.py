@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from kipctl.conform.verdict import Status, Verdict
 from kipctl.errors import refusals_reported
-from kipctl.left_files import require_new_or_own
+from kipctl.report.formats import require_new_or_own
 from kipctl.report.printable import on_one_line
 
 _SKIPPED = (Status.NOT_APPLICABLE, Status.NOT_REACHED)

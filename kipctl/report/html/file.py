@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kipctl.errors import refusals_reported
-from kipctl.left_files import require_new_or_own
+from kipctl.report.formats import require_new_or_own
 from kipctl.report.html import MARK
 from kipctl.report.tables import Report
 
