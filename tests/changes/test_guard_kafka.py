@@ -16,7 +16,7 @@ def test_who_says_yes_is_not_asked(
     monkeypatch.setattr("kipctl.load.actions.running_labs", list)
     make_topic("guarded", [[1, 2], [2, 3]])
     kipctl("inspect metadata --measure-convergence --moves 1 --yes")
-    words = "--topic guarded --num-records 60 --throughput 30 --record-size 9 --partitions 1"
+    words = "--topic guarded --num-records 80 --throughput 10 --record-size 9 --partitions 1"
     more = "--during rotate --every 0.5 --count 1 --yes"
     kipctl("perf produce", *words.split(), *more.split())
     assert leaders_of(cluster, "guarded") == [2, 3]

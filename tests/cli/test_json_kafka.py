@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from commands import OnLab
-from confluent_kafka.admin import AdminClient, NewTopic
 from json_documents import require_declared
 from jsonschema import Draft202012Validator
+from on_lab import topics_on
 from one_process import OneProcess
 
 from kipctl.documents.commands import DOCUMENTS
@@ -93,11 +93,8 @@ their own tests hold what they print."""
 
 @pytest.fixture
 def topic(lab: Lab) -> Iterator[str]:
-    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
-    replicas = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
-    admin.create_topics([NewTopic(TOPIC, 3, replica_assignment=replicas)])[TOPIC].result()
-    yield TOPIC
-    admin.delete_topics([TOPIC])[TOPIC].result()
+    with topics_on(lab) as make:
+        yield make(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
 
 
 @pytest.mark.usefixtures("topic")

@@ -1,12 +1,11 @@
 """Topics on the session's lab, and kipctl run against it as a user runs it; and a fake cluster."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import OnLab
-from confluent_kafka.admin import AdminClient, NewTopic
-from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere, wait_until_nowhere
+from on_lab import Kipctl, MakeTopic, topics_on
 from passing_clock import PassingClock, passing_clock
 from reassigning import Reassigning, reassigning
 
@@ -37,28 +36,9 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def make_topic(lab: Lab, cluster: Cluster) -> Iterator[MakeTopic]:
-    """Make a topic with these replicas per partition, led by their first; removed afterwards."""
-    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
-    made: list[str] = []
-
-    def make(name: str, replicas: list[list[int]], away: Collection[int] = ()) -> str:
-        topic = NewTopic(name, len(replicas), replica_assignment=replicas)
-        admin.create_topics([topic])[name].result()
-        made.append(name)
-        firsts = [ids[0] for ids in replicas]
-        wait_until_everywhere(
-            cluster,
-            name,
-            lambda seen: in_sync(seen, away) and [p.leader for p in seen.partitions] == firsts,
-        )
-        return name
-
-    yield make
-    if made:
-        for deleted in admin.delete_topics(made).values():
-            deleted.result()
-        wait_until_nowhere(cluster, made)
+def make_topic(lab: Lab) -> Iterator[MakeTopic]:
+    with topics_on(lab) as make:
+        yield make
 
 
 @pytest.fixture

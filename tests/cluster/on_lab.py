@@ -2,9 +2,12 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kipctl.changes.execution.plan_execution import reassign
 from kipctl.changes.plans.plan import plan_to
@@ -34,6 +37,35 @@ class Ran:
 
 Kipctl = Callable[..., Ran]
 MakeTopic = Callable[..., str]
+
+
+@contextmanager
+def topics_on(lab: Lab) -> Iterator[MakeTopic]:
+    """Make topics with these replicas per partition, led by their first. All brokers show them
+    then, and none does after the block."""
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+    made: list[str] = []
+    with Cluster(lab.bootstrap_server, timeout_s=10.0) as cluster:
+
+        def make(name: str, replicas: list[list[int]], away: Collection[int] = ()) -> str:
+            topic = NewTopic(name, len(replicas), replica_assignment=replicas)
+            admin.create_topics([topic])[name].result()
+            made.append(name)
+            firsts = [ids[0] for ids in replicas]
+            wait_until_everywhere(
+                cluster,
+                name,
+                lambda seen: in_sync(seen, away) and [p.leader for p in seen.partitions] == firsts,
+            )
+            return name
+
+        try:
+            yield make
+        finally:
+            if made:
+                for deleted in admin.delete_topics(made).values():
+                    deleted.result()
+                wait_until_nowhere(cluster, made)
 
 
 def replicas_of(cluster: Cluster, topic: str) -> list[tuple[int, ...]]:

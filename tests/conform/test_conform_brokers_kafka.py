@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from in_process import kipctl
-from on_lab import wait_until_everywhere
+from on_lab import topics_on
 
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.conform.broker.claims import BROKER_CLAIMS
@@ -27,19 +26,15 @@ RELAY = Path(__file__).with_name("relay.py")
 @pytest.fixture
 def topic(lab: Lab) -> Iterator[str]:
     """Each broker leads one partition, and follows another; of a third it has no replica."""
-    settings = {"bootstrap.servers": lab.bootstrap_server, "log_level": 0}
-    admin, producer = AdminClient(settings), Producer(settings)
-    replicas = [[1, 2], [2, 3], [3, 1]]
-    admin.create_topics([NewTopic(TOPIC, 3, replica_assignment=replicas)])[TOPIC].result()
-    with Cluster(lab.bootstrap_server) as cluster:
-        wait_until_everywhere(cluster, TOPIC, lambda shown: len(shown.partitions) == 3)
+    producer = Producer({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+    with topics_on(lab) as make, Cluster(lab.bootstrap_server) as cluster:
+        make(TOPIC, [[1, 2], [2, 3], [3, 1]])
         for partition in range(3):
             producer.produce(TOPIC, b"x", partition=partition)
         assert producer.flush(30) == 0
         before = take_snapshot(cluster, [TOPIC])
         yield TOPIC
         assert take_snapshot(cluster, [TOPIC]) == before
-    admin.delete_topics([TOPIC])[TOPIC].result()
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def test_two_arms_are_compared_and_recorded(
         measures = ["p50", "p99"]
         [load]
         throughput = 100
-        seconds = 2.5
+        seconds = 6
         partitions = 3
         [during]
         every = 1.0

@@ -195,8 +195,8 @@ def test_strict_refuses_few_moves_and_a_busy_machine_after_the_lines_of_kafkas_o
     monkeypatch.setattr(execute, "cpu_times", lambda: next(ticks))
     folder = tmp_path / "run"
     ran = kipctl(
-        f"{PRODUCE} --throughput 200 --strict --num-records 400 --partitions 3 --during rotate "
-        f"--every 0.5 --count 1 --warmup-records 100 --reporting-interval 50 --print-metrics "
+        f"{PRODUCE} --throughput 50 --strict --num-records 400 --partitions 3 --during rotate "
+        f"--every 2.5 --count 1 --warmup-records 100 --reporting-interval 50 --print-metrics "
         f"--record {folder}",
     )
     assert ran.status == 7, ran.err

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 from http_peers import OK, TRICKLES, Peer, peer, saying
-from on_lab import leaders_of, wait_until_everywhere, wait_until_nowhere
+from on_lab import leaders_of, topics_on
 from roll_faults import started, starts
 from rolled_lab import TOPIC, kipctl, rolled, rolled_topic
 
@@ -185,10 +184,8 @@ def any_own_topic(cluster: Cluster) -> bool:
 
 
 def test_a_topic_of_one_replica_refuses_the_roll(lab: Lab) -> None:
-    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
-    admin.create_topics([NewTopic("alone", 1, replica_assignment=[[2]])])["alone"].result()
-    with Cluster(lab.bootstrap_server, timeout_s=10.0) as cluster:
-        wait_until_everywhere(cluster, "alone", lambda seen: bool(seen.partitions))
+    with topics_on(lab) as make:
+        make("alone", [[2]])
         status, report, said = rolled(lab, "--lab")
         assert status == 4, said
         assert "broker 2: alone-0 without any replica" in said
@@ -196,5 +193,3 @@ def test_a_topic_of_one_replica_refuses_the_roll(lab: Lab) -> None:
         assert status == 0, said
         assert [step["no_other_replica"] for step in report["order"]] == [0, 1, 0]
         assert unfinished_roll(journal(lab.cluster_id)) is None
-        admin.delete_topics(["alone"])["alone"].result()
-        wait_until_nowhere(cluster, ["alone"])

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.kafka
 JAVA = "4.3.1"
 PARTITIONS = 4
 RECORDS = 600
-LOAD = ("--num-records", str(RECORDS), "--throughput", "300", "--record-size", "100")
+LOAD = ("--num-records", str(RECORDS), "--throughput", "100", "--record-size", "100")
 JSON = ("-o", "json")
 
 

@@ -250,10 +250,10 @@ def seen(
 def errors_without_tap(lab: Lab, work: Work) -> set[str]:
     """The kinds of errors of a client that had some, when it works once more without the tap.
 
-    What leaders that move do to a client differs from run to run: it has three.
+    What leaders that move do to a client differs from run to run: it has ten.
     """
     met: set[str] = set()
-    for _ in range(3):
+    for _ in range(10):
         if not kinds(work.errors) <= met:
             (without,) = worked(lab.bootstrap_server, lab, [work.client])
             met |= kinds(without.errors)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from on_lab import topics_on
 from one_process import in_this_process
 
 from kipctl.cluster.snapshot import take_snapshot
@@ -20,10 +20,8 @@ REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 
 @pytest.fixture
 def topic(lab: Lab) -> Iterator[str]:
-    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
-    admin.create_topics([NewTopic(TOPIC, 3, replica_assignment=REPLICAS)])[TOPIC].result()
-    yield TOPIC
-    admin.delete_topics([TOPIC])[TOPIC].result()
+    with topics_on(lab) as make:
+        yield make(TOPIC, REPLICAS)
 
 
 def test_it_says_what_hints_are_worth_and_leaves_no_trace(

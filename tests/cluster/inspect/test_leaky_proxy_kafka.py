@@ -37,7 +37,7 @@ def test_hints_that_lead_past_a_proxy_are_its_own_and_no_fault_of_brokers(
         assert second.strip().startswith("Hints lead past a proxy")
 
         ran = kipctl(
-            f"perf produce --topic {topic} --num-records 600 --throughput 200"
+            f"perf produce --topic {topic} --num-records 800 --throughput 100"
             " --during rotate --every 1s --yes -o json"
         )
         elsewhere = ran.document["hinted_elsewhere"]

@@ -12,9 +12,9 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    NewTopic,
     ResourceType,
 )
+from on_lab import topics_on
 
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.lab.cluster import Lab
@@ -57,11 +57,10 @@ def admin(lab: Lab) -> AdminClient:
 
 
 @pytest.fixture
-def topic(admin: AdminClient, request: pytest.FixtureRequest) -> Iterator[str]:
+def topic(lab: Lab, request: pytest.FixtureRequest) -> Iterator[str]:
     name = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    admin.create_topics([NewTopic(name, PARTITIONS, 3)])[name].result()
-    yield name
-    admin.delete_topics([name])[name].result()
+    with topics_on(lab) as make:
+        yield make(name, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
 
 
 @pytest.fixture
@@ -151,7 +150,7 @@ def test_a_consumer_says_if_there_is_too_little(lab: Lab, made: Made, topic: str
             all_at_once.enter_context(made(name).consumer(too_little, lab.access))
             for name in CLIENTS
             for too_little in [
-                ConsumerLoad(topic=topic, num_records=701, group=f"{topic}-{name}", timeout_s=10)
+                ConsumerLoad(topic=topic, num_records=701, group=f"{topic}-{name}", timeout_s=30)
             ]
         ]
         for running in waiting:
