@@ -9,7 +9,7 @@ from electing_broker import ElectingCluster, partition
 from many_brokers import ManyBrokers, many_brokers
 from passing_clock import PassingClock
 from reassigning import Held, Reassigning
-from scripted_broker import VERSIONS, Asked, ScriptedBroker
+from scripted_broker import ALICE, VERSIONS_WITH_LOGIN, ScriptedBroker, with_login
 
 from kipctl.changes.journal.entry import Origin
 from kipctl.changes.wait_conditions import (
@@ -24,17 +24,7 @@ from kipctl.changes.wait_conditions import (
 )
 from kipctl.cluster.snapshot import NO_LEADER, Broker, PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
-from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
-from kipctl.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
-from kipctl.security.sasl import Sasl
-from kipctl.security.settings import Security
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
@@ -238,22 +228,9 @@ def test_between_two_batches_it_says_that_more_may_begin(fake: Reassigning) -> N
 def test_who_is_shown_no_topic_is_not_told_that_all_is_well(bits: int) -> None:
     """-1 has the bits of all operations: who may do all on the cluster is shown all there is."""
     cluster = ElectingCluster({})
-
-    def answer(asked: Asked) -> Response | bytes | None:
-        match asked.request:
-            case SaslHandshakeRequest():
-                return SaslHandshakeResponse(mechanisms=("PLAIN",))
-            case SaslAuthenticateRequest():
-                return SaslAuthenticateResponse()
-            case DescribeClusterRequest():
-                return DescribeClusterResponse(cluster_authorized_operations=bits)
-        return cluster.answer(asked)
-
-    security = Security(sasl=Sasl("PLAIN", "alice", "secret"))
-    versions = {**VERSIONS, 17: (0, 1), 36: (0, 2)}
-    with ScriptedBroker(answer, versions) as broker:
+    with ScriptedBroker(with_login(cluster.answer, bits), VERSIONS_WITH_LOGIN) as broker:
         cluster.port = broker.port
-        with Cluster(Access(broker.address, security), timeout_s=5) as asked:
+        with Cluster(Access(broker.address, ALICE), timeout_s=5) as asked:
             if bits:
                 assert await_conditions(asked, None, (IN_SYNC,), 5, print)
                 return

@@ -5,26 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 from reassigning import Reassigning, reassigning
-from scripted_broker import HANG_UP, Asked, ScriptedBroker
+from scripted_broker import ALICE, HANG_UP, VERSIONS_WITH_LOGIN, Asked, ScriptedBroker, with_login
 
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError
 from kipctl.guard.conditions import Guard, Verdict, parse_guard
 from kipctl.guard.exporters import Exporters
 from kipctl.guard.monitor import GuardMonitor
-from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kipctl.protocol.message import Response
-from kipctl.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from kipctl.roll.facts import ask_facts
 from kipctl.roll.plan import Effect, plan_roll, require_safe
-from kipctl.security.sasl import Sasl
-from kipctl.security.settings import Security
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
@@ -90,21 +81,9 @@ def test_what_the_client_may_not_be_shown_is_said_or_refuses_the_roll(
 ) -> None:
     with reassigning({T0: (1, 2)} if topics else {}) as (fake, broker):
         fake.brokers = (1, 2)
-
-        def answer(asked: Asked) -> Response | bytes | None:
-            match asked.request:
-                case SaslHandshakeRequest():
-                    return SaslHandshakeResponse(mechanisms=("PLAIN",))
-                case SaslAuthenticateRequest():
-                    return SaslAuthenticateResponse()
-                case DescribeClusterRequest():
-                    return DescribeClusterResponse(cluster_authorized_operations=bits)
-            return fake.answer(asked)
-
-        broker.answers = answer
-        broker.versions = {**broker.versions, 17: (0, 1), 36: (0, 2), 60: (0, 2)}
-        security = Security(sasl=Sasl("PLAIN", "alice", "secret"))
-        with Cluster(Access(broker.address, security), timeout_s=5) as cluster:
+        broker.answers = with_login(fake.answer, bits)
+        broker.versions = {**VERSIONS_WITH_LOGIN, **broker.versions}
+        with Cluster(Access(broker.address, ALICE), timeout_s=5) as cluster:
             plan = plan_roll(ask_facts(cluster))
     assert [one for one in plan.not_known if "Describe" in one and "API" not in one] == (
         [not_known] if not_known else []

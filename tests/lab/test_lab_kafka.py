@@ -228,14 +228,14 @@ def test_a_broker_that_dies_at_its_start_shows_its_last_error_and_keeps_its_log(
     assert take_down("dead")
 
 
-@pytest.mark.parametrize("launched", [False, True])
 @pytest.mark.parametrize(
-    ("sent", "status", "left"),
+    ("sent", "status", "left", "launched"),
     [
-        (signal.SIGINT, 130, False),
-        (signal.SIGTERM, 143, False),
-        (signal.SIGHUP, 129, False),
-        (signal.SIGKILL, -9, True),
+        (signal.SIGINT, 130, False, False),
+        (signal.SIGTERM, 143, False, True),
+        (signal.SIGHUP, 129, False, True),
+        (signal.SIGKILL, -9, True, False),
+        (signal.SIGKILL, -9, True, True),
     ],
 )
 def test_a_start_that_is_cut_off_leaves_nothing_or_is_found(

@@ -220,9 +220,10 @@ def test_two_workers_send_one_run(
 
 
 def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
-    kill_worker: KillWorker, cluster: Cluster, master: str, tmp_path: Path
+    kill_worker: KillWorker, cluster: Cluster, spark_master: str, tmp_path: Path
 ) -> None:
-    words = f"{PRODUCE} --num-records 30000 --throughput 300 --partitions 4 --master {master}"
+    """A producer's on a cluster; the test below has a consumer's, on this machine."""
+    words = f"{PRODUCE} --num-records 30000 --throughput 300 --partitions 4 --master {spark_master}"
     ran = kill_worker(words, "batches", 60)
     assert (ran.status, ran.out) == (8, ""), ran.err
     assert len(ran.error.splitlines()) <= 3

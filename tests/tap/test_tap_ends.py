@@ -98,7 +98,7 @@ def assert_holds_the_exchange(record: Path) -> dict[str, Any]:
     return dict(Run(record).description)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_all_of_its_group_ends_it_in_good_order(
     broker: RawBroker, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -10,11 +10,22 @@ from typing import Any, BinaryIO, NamedTuple, Self
 from all_requests import ALL_REQUESTS
 
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.message import Response, decode, encode
+from kipctl.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kipctl.security.sasl import Sasl
+from kipctl.security.settings import Security
 
 _REQUESTS = {cls.api.key: cls for cls in ALL_REQUESTS}
 
 VERSIONS = {0: (0, 13), 2: (1, 8), 3: (0, 13), 18: (0, 4), 43: (0, 2), 46: (0, 0), 60: (0, 2)}
+VERSIONS_WITH_LOGIN = {**VERSIONS, 17: (0, 1), 36: (0, 2)}
+ALICE = Security(sasl=Sasl("PLAIN", "alice", "secret"))
 
 
 def a_loopback() -> str:
@@ -49,6 +60,23 @@ class Asked(NamedTuple):
 
 
 Answers = Callable[[Asked], Response | bytes | None]
+
+
+def with_login(answers: Answers, cluster_bits: int) -> Answers:
+    """Lets in who logs in, like ALICE, and tells the operations on the cluster that she may do, as
+    bits; else as `answers`."""
+
+    def answer(asked: Asked) -> Response | bytes | None:
+        match asked.request:
+            case SaslHandshakeRequest():
+                return SaslHandshakeResponse(mechanisms=("PLAIN",))
+            case SaslAuthenticateRequest():
+                return SaslAuthenticateResponse()
+            case DescribeClusterRequest():
+                return DescribeClusterResponse(cluster_authorized_operations=cluster_bits)
+        return answers(asked)
+
+    return answer
 
 
 class ScriptedBroker:
