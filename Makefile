@@ -31,8 +31,14 @@ lint: $(VENV)/installed-for-tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint java kerberos
+test: java kerberos
+	@$(MAKE) --jobs 2 lint $(VENV)/tests-compiled
 	$(PYTEST)
+
+# In a fresh clone: by one process, beside mypy, and not by each of those that run tests.
+$(VENV)/tests-compiled: $(VENV)/installed-for-tests
+	-$(BIN)/pytest --collect-only --quiet >/dev/null
+	@touch $@
 
 # An hour of what `make test` does little of: many seeds, versions and kills.
 soak: $(VENV)/installed-for-tests java

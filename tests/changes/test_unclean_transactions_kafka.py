@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
-from lost_commits import read_committed, transactional, without_a_leader, write
+from lost_commits import await_committed, transactional, without_a_leader, write
 from on_lab import Ran, in_sync, kafka_tool, wait_until_everywhere
 
 from kipctl.cluster.snapshot import refresh_snapshot
@@ -103,10 +103,10 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
         )
         assert by_topic(elected)[FEW]["hanging"]
         assert "First bring more replicas in sync with tx3-0" in elected.err
-        assert read_committed(lab, LOST) == 10
+        await_committed(lab, LOST, 10)
 
         opened.commit_transaction(_TIMEOUT_S)
-        assert read_committed(lab, OPEN) == 4
+        await_committed(lab, OPEN, 4)
 
         found = findings(kipctl("inspect brokers -o json"))
         assert "tx2-0, tx3-0. In tx2-0 it is of producer" in found["hanging-transaction"]["what"]
@@ -121,4 +121,4 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
         later.begin_transaction()
         write(later, LOST, 3)
         later.commit_transaction(_TIMEOUT_S)
-        assert read_committed(lab, LOST) == 13
+        await_committed(lab, LOST, 13)
