@@ -189,7 +189,12 @@ def test_a_name_that_is_no_text_is_a_declared_error(wrong: str, secured_lab: Lab
 
 
 @pytest.mark.usefixtures("silent_kdc")
-def test_an_event_loop_serves_others_while_a_kdc_is_silent(secured_lab: Lab) -> None:
+def test_an_event_loop_serves_others_while_a_kdc_is_silent(
+    secured_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No turn of it lasts nearly as long as the KDC is waited for."""
+    monkeypatch.setattr(security_kerberos, "_KDC_TIMEOUT_S", 5.0)
+
     def lets_begin(asked: Asked) -> Response | None:
         is_first = isinstance(asked.request, SaslHandshakeRequest)
         return SaslHandshakeResponse(0, (GSSAPI,)) if is_first else None
@@ -209,9 +214,9 @@ def test_an_event_loop_serves_others_while_a_kdc_is_silent(secured_lab: Lab) -> 
             except ConnectionLostError as lost:
                 said = str(lost)
             longest_s = max(longest_s, time.monotonic() - turn)
-        assert said == "No KDC has answered within 1 s."
-        assert time.monotonic() - began >= 1
-        assert longest_s < 0.5
+        assert said == "No KDC has answered within 5 s."
+        assert time.monotonic() - began >= 5
+        assert longest_s < 4
 
 
 # --- who is let in ---
