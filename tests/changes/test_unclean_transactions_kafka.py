@@ -63,6 +63,9 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
         config=(
             ("transaction.state.log.min.isr", "1"),
             ("offsets.topic.replication.factor", "1"),
+            # A follower is told the new high watermark with its next records, or after this: broker
+            # 2 is stopped before, on a slow machine too.
+            ("replica.fetch.wait.max.ms", "5000"),
         ),
     )
     kipctl = OnLab(lab.bootstrap_server, tmp_path / "state").kipctl
