@@ -31,12 +31,21 @@ def secret_spark(
         yield cluster.master
 
 
+def sent(kipctl: Program, admin: Way, topic: str, *options: str) -> int:
+    """How many records two workers have sent together."""
+    load = ("--num-records", str(RECORDS), "--throughput", "300", "--record-size", "100")
+    run = ("--workers", "2", "--record", str(kipctl.folder / "run"), "-o", "json", *options)
+    said = json.loads(kipctl("perf", "produce", *load, "--topic", topic, *run, *admin.options))
+    assert (kipctl.folder / "state" / "kipctl" / "spark.log").exists()
+    number: int = said["records"]["acknowledged"]
+    return number
+
+
+def test_two_workers_on_spark_send_one_run(kipctl: Program, admin: Way, topic: str) -> None:
+    assert sent(kipctl, admin, topic) == RECORDS
+
+
 def test_two_workers_on_a_cluster_that_encrypts_send_one_run(
     kipctl: Program, admin: Way, topic: str, secret_spark: str
 ) -> None:
-    load = ("--num-records", str(RECORDS), "--throughput", "300", "--record-size", "100")
-    run = ("--workers", "2", "--master", secret_spark, "--record", str(kipctl.folder / "run"))
-    produce = ("perf", "produce", *load, "--topic", topic, *run, "-o", "json")
-    said = json.loads(kipctl(*produce, *admin.options))
-    assert (kipctl.folder / "state" / "kipctl" / "spark.log").exists()
-    assert said["records"]["acknowledged"] == RECORDS
+    assert sent(kipctl, admin, topic, "--master", secret_spark) == RECORDS
