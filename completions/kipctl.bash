@@ -599,6 +599,7 @@ _kipctl() {
         'kipctl analyze request-log --broker-at') return ;;
         'kipctl analyze request-log --since') return ;;
         'kipctl analyze request-log --before') return ;;
+        'kipctl analyze request-log --price-per-gb') return ;;
         'kipctl analyze request-log --master') return ;;
         'kipctl analyze request-log --conf') return ;;
         'kipctl analyze request-log --start-timeout') return ;;
@@ -696,7 +697,7 @@ _kipctl() {
         'kipctl request-log status') words='' options='--broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl analyze') words='runs request-log' options=--help ;;
         'kipctl analyze runs') words='' options='--by --window --limit --since --before --master --conf --start-timeout --scratch --output --save --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
-        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --since --before --master --conf --start-timeout --scratch --output --save --html --help' ;;
+        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --since --before --price-per-gb --master --conf --start-timeout --scratch --output --save --html --help' ;;
         'kipctl runs') words='list show repair compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;

@@ -3,6 +3,13 @@
 from typing import Any, NotRequired, TypedDict
 
 from kipctl.documents.common import ClientFinding, ClientVerdict, Tail, VerdictFigures
+from kipctl.documents.log_traffic import (
+    DeprecatedUse,
+    LoggedPrincipal,
+    LogLatency,
+    RacklessReads,
+    Talker,
+)
 
 Row = dict[str, int | float | str | bool | dict[str, Any] | None]
 """A row of a table of recorded runs: its columns are those of docs/pipeline.md."""
@@ -183,7 +190,11 @@ class MetadataAsker(TypedDict):
     client: str
     software: str
     version: str
+    is_kipctl: bool
     requests: int
+    per_minute: float | None
+    response_bytes: int
+    by_cause: dict[str, int]
     unexplained: int
     answered_the_same: int
     asked: str | int | None
@@ -238,6 +249,11 @@ class LoggedCluster(TypedDict):
     metadata: LoggedMetadata
     metadata_clients: list[MetadataAsker]
     reads: list[RackReads]
+    latency: LogLatency
+    principals: list[LoggedPrincipal]
+    talkers: list[Talker]
+    rackless_reads: RacklessReads
+    deprecated: list[DeprecatedUse]
     brokers: list[LoggedBroker]
     requests_served: int
     requests_of_unknown_brokers: dict[str, int]
@@ -252,6 +268,7 @@ class RequestLogAnalysis(TypedDict):
     turned_clocks: list[TurnedClock]
     broken_lines: list[BrokenLine]
     clusters: list[LoggedCluster]
+    price_per_gb: float | None
 
 
 class WrittenPage(TypedDict):

@@ -56,16 +56,15 @@ def error_counts(calls: DataFrame) -> DataFrame:
 
 def metadata_counts(metadata: DataFrame) -> DataFrame:
     """Metadata requests by `cluster`, the software and `cause`; and (`is_client`) by `client` (an
-    id) and `host` instead of the cause: `requests`, how many `per_minute` of each
-    broker's log, `bytes` of the answers; of those `unexplained`,
+    id) and `host` instead of the cause: `requests`, those of each cause by its name, how many
+    `per_minute` of each broker's log, `bytes` of the answers; of those `unexplained`,
     and of these `answered_the_same`, those that were told just what they had been told before; and
     `asked`, the topics of most."""
     of_software = ["cluster", *SOFTWARE]
-    unexplained = F.col("cause") == MetadataCause.UNEXPLAINED.name.lower()
+    is_same = F.col("same") & (F.col("_cause") == MetadataCause.UNEXPLAINED.name.lower())
     return (
-        metadata.withColumns(
-            {"client": F.coalesce("client", F.lit("")), "is_unexplained": unexplained}
-        )
+        # What is grouped by is null in the rows of the other grouping.
+        metadata.withColumns({"client": F.coalesce("client", F.lit("")), "_cause": F.col("cause")})
         .groupingSets(
             [[*of_software, "cause"], [*of_software, "client", "host"]],
             *of_software,
@@ -78,10 +77,13 @@ def metadata_counts(metadata: DataFrame) -> DataFrame:
             F.sum("requests").alias("requests"),
             F.sum(F.col("requests") / F.col("minutes")).alias("per_minute"),
             sum_of(F.col("response_bytes") * F.col("requests")).alias("bytes"),
-            sum_of(F.when(F.col("is_unexplained"), F.col("requests"))).alias("unexplained"),
-            sum_of(F.when(F.col("is_unexplained") & F.col("same"), F.col("requests"))).alias(
-                "answered_the_same"
+            *(
+                sum_of(F.when(F.col("_cause") == cause.name.lower(), F.col("requests"))).alias(
+                    cause.name.lower()
+                )
+                for cause in MetadataCause
             ),
+            sum_of(F.when(is_same, F.col("requests"))).alias("answered_the_same"),
             F.mode("asked").alias("asked"),
         )
     )
@@ -90,7 +92,7 @@ def metadata_counts(metadata: DataFrame) -> DataFrame:
 def read_counts(reads: DataFrame) -> DataFrame:
     """What consumers that name their rack read, by racks: `cluster`, the software, `client_rack`,
     `broker_rack` (null if not known); `fetches`, `bytes`. `reads` have `rack`, `requests`,
-    `read_bytes`."""
+    `record_bytes`."""
     return reads.groupBy(
         "cluster", *SOFTWARE, F.col("rack").alias("client_rack"), "broker_rack"
-    ).agg(F.sum("requests").alias("fetches"), sum_of("read_bytes").alias("bytes"))
+    ).agg(F.sum("requests").alias("fetches"), sum_of("record_bytes").alias("bytes"))

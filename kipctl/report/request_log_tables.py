@@ -9,6 +9,17 @@ from kipctl.counts import counted
 from kipctl.documents.analysis import FleetRow, LoggedCluster, RequestLogAnalysis
 from kipctl.next_step import Command
 from kipctl.report.findings import known_in_words
+from kipctl.report.log_traffic_tables import (
+    deprecated,
+    deprecated_sentence,
+    latency_by_api,
+    latency_by_broker,
+    latency_by_client,
+    metadata_clients,
+    principals,
+    rackless_sentence,
+    talkers,
+)
 from kipctl.report.tables import Column, Table, identifier, table_of
 from kipctl.severity import Severity
 
@@ -18,11 +29,14 @@ _AGAIN_AND_AGAIN = 20
 
 
 def request_log_answer(document: RequestLogAnalysis) -> str:
-    """What clients do wrong, the worst first; then what those of the log do when leaders move: how
-    many of which kind, and a sentence for each software that met it."""
+    """What clients do wrong, the worst first; what spoils the answer; whom Kafka 4.0 refuses, and
+    what racks cost; then what clients do when leaders move: how many of which kind, and a sentence
+    for each software that met it."""
     clients: Counter[str] = Counter()
     told = []
+    at_first = []
     for cluster in document["clusters"]:
+        at_first += [*deprecated_sentence(cluster), *rackless_sentence(cluster)]
         for row in cluster["fleet"]:
             clients[row["hints"]] += row["clients"]
             if row["leader_errors"]["total"]:
@@ -38,7 +52,8 @@ def request_log_answer(document: RequestLogAnalysis) -> str:
         f"{counted(clients.total(), 'client', 'are')} in {counted(served, 'line')}. What"
         f" they do with leader hints (KIP-951): {shown or 'is not known'}."
     )
-    return "\n".join((*_finding_sentences(document), first, *told, *_not_in_the_logs(document)))
+    found = (*_finding_sentences(document), *_not_in_the_logs(document))
+    return "\n".join((*found, *at_first, first, *told))
 
 
 def _finding_sentences(document: RequestLogAnalysis) -> Iterator[str]:
@@ -99,7 +114,8 @@ def _not_in_the_logs(document: RequestLogAnalysis) -> Iterator[str]:
 
 def _asking_again(cluster: LoggedCluster) -> Iterator[str]:
     """The client that asks for Metadata most without a cause, if it does so again and again."""
-    for row in cluster["metadata_clients"][:1]:
+    askers = sorted(cluster["metadata_clients"], key=lambda row: -row["unexplained"])
+    for row in askers[:1]:
         if row["unexplained"] >= _AGAIN_AND_AGAIN:
             yield (
                 f"{row['client']} ({row['software']} {row['version']}) asked for Metadata"
@@ -110,13 +126,19 @@ def _asking_again(cluster: LoggedCluster) -> Iterator[str]:
 
 
 def request_log_tables(document: RequestLogAnalysis) -> tuple[Table, ...]:
-    """Lines, the fleet, its clients, requests, errors, Metadata, reads; none without rows.
+    """Lines, findings, brokers; what is asked first: latency, bytes, Metadata, principals, old
+    versions; the fleet, its clients, requests, errors, reads; none without rows.
 
     Where there are several clusters, the first column of all but the lines says which one.
     """
     made = (
         _findings,
         _brokers,
+        latency_by_api,
+        talkers,
+        metadata_clients,
+        principals,
+        deprecated,
         _fleet,
         _refused,
         _clients,
@@ -124,7 +146,8 @@ def request_log_tables(document: RequestLogAnalysis) -> tuple[Table, ...]:
         _leader_errors,
         _fetch_errors,
         _metadata,
-        _metadata_clients,
+        latency_by_broker,
+        latency_by_client,
         _reads,
         _clocks,
     )
@@ -361,25 +384,6 @@ def _metadata(document: LoggedCluster) -> Table:
             + f"; {metadata['response_bytes'] / 1e6:,.3f} MB of answers.",
         ),
         name="metadata",
-    )
-
-
-def _metadata_clients(document: LoggedCluster) -> Table:
-    rows = document["metadata_clients"]
-    bugs = dict.fromkeys(row["known_bug"] for row in rows if row["known_bug"])
-    return table_of(
-        "Clients that ask for Metadata without a cause that shows",
-        rows,
-        {
-            "client": "client",
-            "software": lambda row: f"{row['software']} {row['version']}",
-            "requests": "requests",
-            "unexplained": "unexplained",
-            "told the same": "answered_the_same",
-            Column("asked for", detail=True): lambda row: row["asked"] or "all topics",
-        },
-        tuple(bugs),
-        name="metadata_clients",
     )
 
 

@@ -20,9 +20,14 @@ RDKAFKA = ("librdkafka", "2.16.0")
 OLD = ("old", "0.1")
 """Its versions are deprecated (KIP-896), as brokers from 3.7 on say."""
 KGO = ("kgo", "v1.20.3")
-PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
-_NAMES = {PRODUCE: "PRODUCE", METADATA: "METADATA", API_VERSIONS: "API_VERSIONS"}
-_VERSIONS = {PRODUCE: 11, METADATA: 12, API_VERSIONS: 4}
+PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+_NAMES = {
+    PRODUCE: "PRODUCE",
+    FETCH: "FETCH",
+    METADATA: "METADATA",
+    API_VERSIONS: "API_VERSIONS",
+}
+_VERSIONS = {PRODUCE: 11, FETCH: 13, METADATA: 12, API_VERSIONS: 4}
 
 
 class Line(NamedTuple):
@@ -95,6 +100,13 @@ def produced(
 
 def refused(broker: int, at_ms: float, client: str, leader: int = -1, **more: Any) -> Line:
     return produced(broker, at_ms, client, NO_LEADER, leader=leader, **more)
+
+
+def fetched(broker: int, at_ms: float, client: str, size: int, rack: str = "", **more: Any) -> Line:
+    """So many bytes of records of `orders`, by a consumer that names its rack, or none."""
+    partition = {"partitionIndex": 0, "errorCode": 0, "recordsSizeInBytes": size}
+    response = {"errorCode": 0, "responses": [{"topic": "orders", "partitions": [partition]}]}
+    return line(broker, at_ms, client, FETCH, {"rackId": rack}, response, **more)
 
 
 def shown(

@@ -133,7 +133,8 @@ def counted(rows: Rows) -> Counter[str]:
 
 KEYS = (
     *("api_key", "api", "api_version", "client", "connection", "is_forwarded", "address", "host"),
-    *("software", "rack", "answers"),
+    *("software", "rack", "is_deprecated", "principal", "listener", "security_protocol"),
+    "answers",
 )
 
 
@@ -168,6 +169,10 @@ def plainly(line: str) -> dict[str, Any]:
         "host": remote.rpartition(":")[0],
         "software": name and {"name": name, "version": version},
         "rack": (asked.get("rackId") or None) if key == 1 else None,
+        "is_deprecated": header.get("requestApiVersionDeprecated", False),
+        "principal": request["principal"],
+        "listener": request["listener"],
+        "security_protocol": request["securityProtocol"],
         "answers": [dict(zip(names, (*of, n), strict=True)) for of, n in answers.items()] or None,
     }
 
@@ -185,23 +190,29 @@ def test_every_request_is_what_its_json_says(name: str, batches: int) -> None:
         Kind.NODE,
         Kind.TOPIC,
         Kind.FOLLOWED,
+        Kind.TOOK,
     }
     assert sum(row["requests"] for row in rows[Kind.BLOCK]) == len(lines)
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_bytes_that_consumers_of_a_rack_read(name: str) -> None:
-    plain: Counter[str] = Counter()
+def test_bytes_of_the_records_that_clients_write_and_read(name: str) -> None:
+    plain: Counter[tuple[int, str, str | None]] = Counter()
     for line in log_lines(name):
         request = request_of(line)
-        if request["requestHeader"]["requestApiKey"] == 1 and request["request"].get("rackId"):
-            sizes = (p["recordsSizeInBytes"] for p in partitions_of(request))
-            plain[request["request"]["rackId"]] += sum(sizes)
-    found: Counter[str] = Counter()
+        header, asked = request["requestHeader"], request["request"]
+        of = partitions_of(request) if header["requestApiKey"] == 1 else ()
+        if header["requestApiKey"] == 0:
+            of = [it for topic in asked["topicData"] for it in topic["partitionData"]]
+        if size := sum(partition["recordsSizeInBytes"] for partition in of):
+            rack = asked.get("rackId") or None
+            plain[header["requestApiKey"], header["clientId"], rack] += size
+    found: Counter[tuple[int, str, str | None]] = Counter()
     for row in read(log_lines(name))[Kind.PARSED]:
-        if row["rack"]:
-            found[row["rack"]] += row["read_bytes"]
+        if row["record_bytes"]:
+            found[row["api_key"], row["client"], row["rack"]] += row["record_bytes"]
     assert found == plain
+    assert name != "kafka-4.3.1" or {key[0] for key in plain} == {0, 1}
 
 
 @pytest.mark.parametrize("name", LOGS)

@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     SparkOptions,
     argument,
     duration_option,
+    finite,
     option,
     started_spark,
 )
@@ -122,11 +123,14 @@ def request_log(
     ] = None,
     since: SinceOption = None,
     before: BeforeOption = None,
+    price_per_gb: Annotated[
+        float | None, option("Of bytes across racks.", min=0, callback=finite)
+    ] = None,
     save: SaveOption = None,
     html: HtmlOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """What brokers' request logs say of a fleet: its clients, hints, Metadata, reads by rack.
+    """What brokers' request logs say of a fleet: its clients, latency, bytes, hints, Metadata.
 
     Lines of `kafka.request.logger`, of Kafka 3.6 to 4.3, among any other lines. Broken ones are
     counted and shown. Paths may be anything that Spark reads.
@@ -143,7 +147,7 @@ def request_log(
     from kipctl.report.request_log_tables import request_log_answer, request_log_tables
 
     place = on.place
-    question = LogQuestion(_names(by or []))
+    question = LogQuestion(_names(by or []), price_per_gb)
     period = check_period(parse_period(since, before))
     zones, brokers = parse_timezones(timezone or ()), parse_broker_at(broker_at or ())
     check_logs([*path, *(at for at, _ in zones.at)])

@@ -12,6 +12,7 @@ from kipctl.pipeline.request_lines.requests import (
     ApiVersionsRequest,
     MetadataAnswer,
     MetadataRequest,
+    ProduceRequest,
     Request,
 )
 
@@ -52,14 +53,36 @@ def took_us(request: Request) -> int:
     return int(1000 * milliseconds + 0.5) if 0 <= milliseconds <= _LONGEST_MS else 0
 
 
+def times_of(request: Request) -> tuple[float, ...]:
+    """Milliseconds, as `times.TIMES` has them."""
+    return (
+        request.total_time_ms,
+        request.request_queue_time_ms,
+        request.local_time_ms,
+        request.remote_time_ms,
+        request.throttle_time_ms,
+        request.response_queue_time_ms,
+        request.send_time_ms,
+    )
+
+
+def written_bytes(request: ProduceRequest) -> int:
+    """Of the records that it brings."""
+    topics = (request.request and request.request.topic_data) or ()
+    return sum(_size(of.records_size_in_bytes) for it in topics for of in it.partition_data or ())
+
+
+def _size(told: int | None) -> int:
+    return told if told and 0 < told <= _MOST_BYTES else 0
+
+
 def answers_of(answer: Answer) -> tuple[Answers, int]:
-    """What partitions were answered that is counted, and the bytes of their records."""
+    """What partitions were answered that is counted, and the bytes of the records in it."""
     counts: dict[tuple[int, bool, bool, bool], int] = {}
     size = 0
     for topic in answer.responses or ():
         for partition in topic.partition_responses or topic.partitions or ():
-            if 0 < (partition.records_size_in_bytes or 0) <= _MOST_BYTES:
-                size += partition.records_size_in_bytes or 0
+            size += _size(partition.records_size_in_bytes)
             named = _is_set(partition.preferred_read_replica)
             if partition.error_code or named:
                 leader = partition.current_leader

@@ -12,7 +12,7 @@ from kipctl.pipeline.request_lines.requests import (
     MetadataPartition,
     MetadataRequest,
     MetadataTopic,
-    ProduceRequest,
+    RecordsRequest,
     Request,
 )
 from kipctl.pipeline.request_lines.rows import fields
@@ -35,7 +35,7 @@ _PARTITION = fields(
     "hint_leader int32, hint_epoch int32"
 )
 _NAMES = [name for name, _ in _PARTITION]
-FOLLOWED_COLUMNS = (*(name for name, _ in fields(_OF_ALL)), "followed")
+FOLLOWED_COLUMNS = (*(name for name, _ in fields(_OF_ALL)), "packed")
 FOLLOWED_REQUESTS = pa.schema(
     [
         *fields(f"{_OF_ALL}, {_OF_ONE}"),
@@ -53,7 +53,7 @@ has no answer."""
 def encoded(us: int | None, took_us: int, request: Request) -> bytes:
     """What is kept of a request of Produce, Fetch or Metadata."""
     answer: Answer | MetadataAnswer | None = None
-    if isinstance(request, ProduceRequest):
+    if isinstance(request, RecordsRequest):
         answer = None if isinstance(request.response, str) else request.response
     elif isinstance(request, MetadataRequest) and request.response:
         answer = MetadataAnswer(topics=[_leaders_of(of) for of in request.response.topics or ()])
@@ -85,7 +85,7 @@ def followed_requests(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def _rows_of(chunk: dict[str, Any]) -> Iterator[dict[str, Any]]:
     is_metadata = chunk["api_key"] == ApiKey.METADATA
     decode = _decode_shown if is_metadata else _decode_followed
-    for us, took_us, correlation, answer in decode(chunk.pop("followed")):
+    for us, took_us, correlation, answer in decode(chunk.pop("packed")):
         told = _of_metadata(answer) if isinstance(answer, MetadataAnswer) else _of_answer(answer)
         of = {"received_us": us, "took_us": took_us, "correlation": correlation}
         yield chunk | of | dict(zip(("partitions", "leaders", "endpoints"), told, strict=True))

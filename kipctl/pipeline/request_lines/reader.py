@@ -4,6 +4,7 @@
 """
 
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,7 +20,9 @@ from kipctl.pipeline.request_lines.contents import (
     ends_of,
     metadata_of,
     software_of,
+    times_of,
     took_us,
+    written_bytes,
 )
 from kipctl.pipeline.request_lines.envelope import IS_FORWARDED, MARKER, envelope_of
 from kipctl.pipeline.request_lines.followed import chunk_of, encoded
@@ -30,10 +33,12 @@ from kipctl.pipeline.request_lines.requests import (
     MetadataAnswer,
     MetadataRequest,
     ProduceRequest,
+    RecordsRequest,
     Request,
     request_of,
 )
 from kipctl.pipeline.request_lines.rows import ANSWER, NAMED, ROWS, SLOT_US, TURN_SLOT_US, Kind
+from kipctl.pipeline.request_lines.times import packed
 from kipctl.protocol.error_codes import LEADER_ERRORS
 
 BROKEN_SHOWN = 20
@@ -53,9 +58,11 @@ _FRONT_ENDS = (b',"request":', b',"correlationId":')
 _REFUSALS = frozenset(int(code) for code in LEADER_ERRORS)
 _PARSED_BY = (
     *("kind", "envelope", "_slice", "api_key", "api", "api_version", "client"),
-    *("connection", "is_forwarded", "software", "rack", "answers"),
+    *("connection", "is_forwarded", "software", "rack", "is_deprecated"),
+    *("principal", "listener", "security_protocol", "answers"),
 )
 _FOLLOWED_BY = ("connection", "client", "api_key", "slot")
+_TOOK_BY = ("address", "client", "api_key")
 _TIMED_BY = ("first_us", "last_us", "id", "last_id")
 
 Line = tuple[bytes, int, str | None]
@@ -122,16 +129,16 @@ class _Counted:
     requests: int
     first_us: int | None
     last_us: int | None
-    read_bytes: int
+    record_bytes: int
 
     @classmethod
-    def of(cls, us: int | None, read_bytes: int) -> "_Counted":
+    def of(cls, us: int | None, record_bytes: int) -> "_Counted":
         at = us if us is not None and us >= _EARLIEST_US else None
-        return cls(1, at, at, read_bytes)
+        return cls(1, at, at, record_bytes)
 
-    def add(self, us: int | None, read_bytes: int) -> None:
+    def add(self, us: int | None, record_bytes: int) -> None:
         self.requests += 1
-        self.read_bytes += read_bytes
+        self.record_bytes += record_bytes
         if us is not None and us >= _EARLIEST_US:
             if self.first_us is None or us < self.first_us:
                 self.first_us = us
@@ -161,6 +168,7 @@ class _File:
         self._rows: list[Row] = []
         self._named: dict[tuple[Any, ...], None] = {}
         self._followed: dict[tuple[Any, ...], list[bytes]] = {}
+        self._took: dict[tuple[Any, ...], array[float]] = {}
         self._ends: dict[str, tuple[str, str]] = {}
         self._replicas: dict[str | None, bool] = {}
         self.held = 0
@@ -210,12 +218,12 @@ class _File:
         since, until = self._reading.since_us, self._reading.until_us
         return us is not None and (since is None or us >= since) and (until is None or us < until)
 
-    def _count(self, key: tuple[Any, ...], us: int | None, read_bytes: int = 0) -> None:
+    def _count(self, key: tuple[Any, ...], us: int | None, record_bytes: int = 0) -> None:
         counted = self._counts.get(key)
         if counted is not None:
-            counted.add(us, read_bytes)
+            counted.add(us, record_bytes)
         else:
-            self._counts[key] = _Counted.of(us, read_bytes)
+            self._counts[key] = _Counted.of(us, record_bytes)
             self.held += 1
 
     def _show(self, value: bytes, block: int, id: int) -> None:
@@ -245,56 +253,65 @@ class _File:
             self._replicas[client] = bool(client and REPLICA.fullmatch(client))
         is_replica = self._replicas[client]
         answers: Answers = ()
-        rack, read_bytes, metadata = None, 0, None
+        rack, record_bytes, metadata = None, 0, None
         is_followed = True
-        if isinstance(request, ProduceRequest):
+        if isinstance(request, RecordsRequest):
             if isinstance(request.response, Answer):
-                answers, read_bytes = answers_of(request.response)
+                answers, record_bytes = answers_of(request.response)
             if isinstance(request, FetchRequest):
                 rack = (request.request and request.request.rack_id) or None
+            elif isinstance(request, ProduceRequest):
+                record_bytes = written_bytes(request)
         elif isinstance(request, MetadataRequest):
             metadata = metadata_of(request, header.request_api_version)
             self._name_all(request.response, connection)
         else:
             is_followed = False
-        read_bytes = read_bytes if rack else 0
         key = (
             *(Kind.PARSED, envelope, at_slice, header.request_api_key, header.request_api_key_name),
             *(header.request_api_version, client, connection, bool(request.is_forwarded)),
-            *(software_of(request), rack, answers),
+            *(software_of(request), rack, bool(header.request_api_version_deprecated)),
+            *(request.principal, request.listener, request.security_protocol, answers),
         )
         is_refused = not is_replica and any(answer[0] in _REFUSALS for answer in answers)
         if metadata or is_refused:
             took, correlation = took_us(request), header.correlation_id
             single = {"us": us, "took_us": took, "correlation": correlation}
-            row = self._row(key, _Counted.of(us, read_bytes))
+            row = self._row(key, _Counted.of(us, record_bytes))
             self._rows.append(row | {"metadata": metadata, "single": single})
             self.held += 1
         else:
-            self._count(key, us, read_bytes)
+            self._count(key, us, record_bytes)
         if is_followed and not is_replica and not request.is_forwarded:
             slot = None if us is None else us // SLOT_US
             followed_by = (connection, client, header.request_api_key, slot)
             self._followed.setdefault(followed_by, []).append(
                 encoded(us, took_us(request), request)
             )
-            self.held += 1
+        took_by = (self._address(connection), client, header.request_api_key)
+        if took_by not in self._took:
+            self._took[took_by] = array("d")
+        self._took[took_by].extend(times_of(request))
+        self.held += 1
 
     def _name_all(self, answer: MetadataAnswer | None, connection: str) -> None:
         """The brokers and topics that a Metadata answer names."""
         if answer is None or answer.cluster_id is None:
             return
-        at = (self._ends_of(connection)["address"], answer.cluster_id)
+        at = (self._address(connection), answer.cluster_id)
         for of in answer.brokers or ():
             self._named[Kind.NODE, *at, of.node_id, of.host, of.port, of.rack] = None
         for topic in answer.topics or ():
             if topic.topic_id is not None and topic.name is not None:
                 self._named[Kind.TOPIC, *at, topic.topic_id, topic.name] = None
 
-    def _ends_of(self, connection: str) -> Row:
+    def _address(self, connection: str) -> str:
         if connection not in self._ends:
             self._ends[connection] = ends_of(connection)
-        return dict(zip(("address", "host"), self._ends[connection], strict=True))
+        return self._ends[connection][0]
+
+    def _ends_of(self, connection: str) -> Row:
+        return {"address": self._address(connection), "host": self._ends[connection][1]}
 
     def _row(self, key: tuple[Any, ...], counted: _Counted) -> Row:
         row = dict(zip(_PARSED_BY, key, strict=False)) | counted.row()
@@ -318,7 +335,10 @@ class _File:
             rows.append(of | {kind: _named_by(NAMED[kind], named)})
         for key, requests in self._followed.items():
             row = dict(zip(_FOLLOWED_BY, key, strict=True)) | self._ends_of(key[0])
-            rows.append(row | {"kind": Kind.FOLLOWED, "followed": chunk_of(requests)})
+            rows.append(row | {"kind": Kind.FOLLOWED, "packed": chunk_of(requests)})
+        for key, milliseconds in self._took.items():
+            row = dict(zip(_TOOK_BY, key, strict=True))
+            rows.append(row | {"kind": Kind.TOOK, "packed": packed(milliseconds)})
         self._begin()
         return [row | {"file": self._name} for row in rows]
 

@@ -25,6 +25,7 @@ class Header(_Json):
     correlation_id: _Int | None = None
     client_id: str | None = None
     request_api_key_name: str | None = None
+    request_api_version_deprecated: bool | None = None
 
 
 class ClientInformation(_Json):
@@ -38,7 +39,16 @@ class Request(_Json):
     request_header: Header
     connection: str
     total_time_ms: float
+    request_queue_time_ms: float = 0
+    local_time_ms: float = 0
+    remote_time_ms: float = 0
+    throttle_time_ms: float = 0
+    response_queue_time_ms: float = 0
+    send_time_ms: float = 0
     is_forwarded: bool | None = None
+    principal: str | None = None
+    listener: str | None = None
+    security_protocol: str | None = None
     client_information: ClientInformation | None = None
 
 
@@ -93,15 +103,33 @@ class Answer(_Json):
     node_endpoints: list[Node] | None = None
 
 
-class ProduceRequest(Request):
+class RecordsRequest(Request):
+    """Produce or Fetch."""
+
     response: Answer | str | None = None  # "" with acks=0, which has no answer
+
+
+class Written(_Json):
+    records_size_in_bytes: _Long | None = 0
+
+
+class WrittenTopic(_Json):
+    partition_data: list[Written] | None = None
+
+
+class ProduceAsked(_Json):
+    topic_data: list[WrittenTopic] | None = None
+
+
+class ProduceRequest(RecordsRequest):
+    request: ProduceAsked | None = None
 
 
 class FetchAsked(_Json):
     rack_id: str | None = None
 
 
-class FetchRequest(ProduceRequest):
+class FetchRequest(RecordsRequest):
     request: FetchAsked | None = None
 
 

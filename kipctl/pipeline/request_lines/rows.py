@@ -18,6 +18,7 @@ class Kind(StrEnum):
     NODE = "node"  # a broker that Metadata answers name
     TOPIC = "topic"
     FOLLOWED = "followed"  # requests by which a client is followed
+    TOOK = "took"  # how long requests took
 
 
 SLOT_US = 10_000_000
@@ -36,7 +37,8 @@ def fields(text: str) -> list[tuple[str, pa.DataType]]:
 LINE_KEYS = "kind string, file string, envelope string"
 REQUEST_KEYS = (
     "api_key int32, api string, api_version int32, client string, connection string,"
-    "is_forwarded bool, address string, host string, rack string"
+    "is_forwarded bool, address string, host string, rack string, is_deprecated bool,"
+    "principal string, listener string, security_protocol string"
 )
 ANSWER = fields("error int32, hinted bool, appended bool, named bool, partitions int64")
 NAMED = {
@@ -61,10 +63,10 @@ OF_LINES = [
 ROWS = pa.schema(
     [
         *OF_LINES,
-        *fields("requests int64, first_us int64, last_us int64, read_bytes int64"),
+        *fields("requests int64, first_us int64, last_us int64, record_bytes int64"),
         *((str(name), pa.struct(of)) for name, of in NAMED.items()),
         *fields("cluster string, block int64, id int64, last_id int64, text string"),
-        *fields("slot int64, followed binary"),
+        *fields("slot int64, packed binary"),
     ]
 )
 """Rows of lines (PARSED, BROKEN, OTHER, OUTSIDE) count those that are alike (`requests`):
@@ -72,8 +74,10 @@ ROWS = pa.schema(
 `file`; `envelope` that they are in, null of plain ones; `first_us` and `last_us`, when the first
 and the last was answered (microseconds since the epoch, null where no line tells a time). Of
 PARSED: `api_key`, `api`, `api_version`, `client`, `connection`, `is_forwarded`, `address` (the
-broker's), `host` (the client's), `software` (null where it is not told); `rack` and `read_bytes` of
-consumers that name their rack; `answers`, how many partitions were answered with an error or a
+broker's), `host` (the client's), `software` (null where it is not told); `is_deprecated`, whether
+the broker says so of the version (KIP-896); `principal`, `listener` and `security_protocol`; the
+`rack` that consumers name; `record_bytes`, those of records that are produced or fetched;
+`answers`, how many partitions were answered with an error or a
 preferred read replica, alike ones together (`hinted`: it names a leader, `appended`: it has a base
 offset, `named`: a replica); of Metadata what was asked for and answered (`metadata`); and of
 Metadata and of leader errors told to clients `single`, what tells the request from others.
@@ -82,5 +86,6 @@ BLOCK has `block` (where it begins), `id` (of its first line) and `requests`, it
 `text` of a broken line at `block` and `id`; TIMES `id` and `last_id` of the first and the last line
 of a `block` in a `slot` of TURN_SLOT_US, and `first_us` and `last_us`; NODE and TOPIC what Metadata
 answers at an `address` name of a `cluster`; FOLLOWED Produce, Fetch and Metadata of a client over a
-`connection` in a `slot` of SLOT_US, as `followed_requests` reads them.
+`connection` in a `slot` of SLOT_US (`packed`), as `followed_requests` reads them; TOOK the times of
+all requests of a client by API (`packed`), as `times` has them.
 """

@@ -20,6 +20,7 @@ from kipctl.pipeline.clients import (
 )
 from kipctl.pipeline.columns import columns_of
 from kipctl.pipeline.redirect_episodes import episodes
+from kipctl.pipeline.request_lines.times import BY_KEYS
 from kipctl.pipeline.request_log.behaviours import (
     behaviour_counts,
     with_clocks,
@@ -35,13 +36,19 @@ from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts
 from kipctl.pipeline.request_log.saved import saved_answers
 from kipctl.pipeline.request_log.summary import has_leader_error
+from kipctl.pipeline.request_log.took import took
+from kipctl.pipeline.request_log.traffic import (
+    deprecated_counts,
+    principal_counts,
+    talker_counts,
+)
 from kipctl.pipeline.saving import save, written
 
 BY = ("broker", "client_id", "software", "origin")
 """What requests by API can be broken down by besides."""
 ROWS_SHOWN = 1000
-"""Of each cluster so many clients, software and rows of `apis` are named: those of the most
-requests."""
+"""Of each cluster so many clients, software and rows of other tables that grow with the fleet are
+named: those of the most requests, or bytes."""
 FACTS_READ = 20_000
 """Of each cluster: of a few hundred counts each, those of the most frequent."""
 _COLUMNS_OF = {"client_id": ("client",), "software": SOFTWARE}
@@ -49,9 +56,11 @@ _COLUMNS_OF = {"client_id": ("client",), "software": SOFTWARE}
 
 @dataclass(frozen=True, slots=True)
 class LogQuestion:
-    """What `apis` is to be broken down by besides (of BY). Raises UsageError for what BY lacks."""
+    """What `apis` is to be broken down by besides (of BY), and what a GB (10^9 bytes) across racks
+    costs. Raises UsageError for what BY lacks."""
 
     by: tuple[str, ...] = ()
+    price_per_gb: float | None = None
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.by if name not in BY]:
@@ -73,8 +82,7 @@ def analyse(
     With `save_to`, which `saving.make_new` has made, its tables are written there, each as a folder
     of Parquet; `clients` and `apis` whole.
 
-    Lines are read a second time when clients were told of leader errors, to see what they did
-    then. Every list has one order: it does not depend on how Spark divided the work.
+    Every list has one order: it does not depend on how Spark divided the work.
     """
     spark = log.rows.sparkSession
     whole = {
@@ -82,7 +90,8 @@ def analyse(
         "apis": api_counts(log.calls, "cluster", *question.keys).drop("first_us", "last_us"),
     }
     answers = collected(_tables(log, whole["apis"]))
-    document = document_of(log, {name: answer.rows for name, answer in answers.items()})
+    rows = {name: answer.rows for name, answer in answers.items()}
+    document = document_of(log, rows, question.price_per_gb)
     if save_to:
         save(spark, saved_answers(document), save_to)
         for name, table in whole.items():
@@ -94,7 +103,11 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
     """How the tables are made; of those that grow with the fleet, what has the most requests."""
     by_most = F.col("requests").desc()
     of_software = ("cluster", *SOFTWARE, "origin")
+    # Three tables come of it, and it is several windows over each other.
+    metadata = metadata_requests(log.calls).transform(checkpointed)
+    principals, deprecated = principal_counts(log.calls), deprecated_counts(log.calls)
     tables: dict[str, Make] = {
+        "took": lambda: _first(took(log), ROWS_SHOWN, ["cluster", "by"], [by_most, *BY_KEYS]),
         "usage": lambda: api_counts(log.calls, *of_software),
         "apis": lambda: _first(apis, ROWS_SHOWN, ["cluster"], [by_most, *apis.columns]),
         "clients": lambda: _first(
@@ -104,12 +117,24 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
             [by_most, *of_software, "client"],
         ),
         "errors": lambda: error_counts(log.calls),
-        "storms": lambda: _first_facts(metadata_facts(metadata_requests(log.calls))),
+        "storms": lambda: _first_facts(metadata_facts(metadata)),
         "metadata": lambda: _first(
-            metadata_counts(metadata_requests(log.calls)),
+            metadata_counts(metadata),
             ROWS_SHOWN,
             ["cluster", "is_client"],
-            [F.col("unexplained").desc(), by_most, *SOFTWARE, "cause", "client", "host"],
+            [by_most, *SOFTWARE, "cause", "client", "host"],
+        ),
+        "principals": lambda: _first(
+            principals, ROWS_SHOWN, ["cluster"], [by_most, *principals.columns]
+        ),
+        "talkers": lambda: _first(
+            talker_counts(log.calls),
+            ROWS_SHOWN,
+            ["cluster", "is_client"],
+            [F.col("bytes").desc(), *SOFTWARE, "client", "rack"],
+        ),
+        "deprecated": lambda: _first(
+            deprecated, ROWS_SHOWN, ["cluster"], [by_most, *deprecated.columns]
         ),
         "reads": lambda: read_counts(
             log.calls.filter((F.col("origin") == "client") & F.col("rack").isNotNull())
@@ -125,9 +150,7 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
             ["cluster", F.col("client").isNull()],
             [F.col("errors").desc(), *SOFTWARE, "client"],
         )
-        tables["facts"] = lambda: _first_facts(
-            episode_facts(judged, metadata_requests(log.calls), log)
-        )
+        tables["facts"] = lambda: _first_facts(episode_facts(judged, metadata, log))
         tables["clocks"] = lambda: clocks
     return tables
 

@@ -33,6 +33,13 @@ from kipctl.pipeline.request_log.coverage import Logged, hours_apart
 from kipctl.pipeline.request_log.findings import findings_of
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.places import Node, unknown
+from kipctl.pipeline.request_log.took import latency_of
+from kipctl.pipeline.request_log.traffic import (
+    deprecated_of,
+    principals_of,
+    rackless_reads,
+    talkers_of,
+)
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.trace.codes import MetadataCause
@@ -41,10 +48,15 @@ Rows = list[dict[str, Any]]
 
 _LEAST_MOVES = 10
 """Fewer may all be of clients that learned of a move without being refused."""
+_KIPCTL = "kipctl"
+"""The software that kipctl's own connections tell (`probe.broker_link`)."""
+_CAUSES = [cause.name.lower() for cause in MetadataCause]
 _SHOWN = {"client": "client_id", "software_name": "software", "api_version": "version"}
 
 
-def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> RequestLogAnalysis:
+def document_of(
+    log: RequestLog, rows: Mapping[str, Rows], price_per_gb: float | None = None
+) -> RequestLogAnalysis:
     """The document: of all lines, and of each cluster by itself."""
     clusters = sorted({row["cluster"] for row in rows["usage"]}, key=lambda name: name or "")
     return {
@@ -65,13 +77,17 @@ def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> RequestLogAnalysis
                     name: [row for row in table if row["cluster"] == cluster]
                     for name, table in rows.items()
                 },
+                price_per_gb,
             )
             for cluster in clusters
         ],
+        "price_per_gb": price_per_gb,
     }
 
 
-def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> LoggedCluster:
+def _cluster(
+    log: RequestLog, cluster: str | None, rows: Mapping[str, Rows], price_per_gb: float | None
+) -> LoggedCluster:
     errors = rows["errors"]
     produce = [row for row in errors if row["api_key"] == ApiKey.PRODUCE]
     fetch = [row for row in errors if row["api_key"] == ApiKey.FETCH]
@@ -88,6 +104,7 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
         {of: own for (of_cluster, of), own in log.logged.items() if of_cluster == cluster}
     )
     not_known = unknown([of for of, _ in at], [place for _, place in at])
+    racks = {node.rack for node in log.nodes.get(cluster or "", ()) if node.rack is not None}
     return {
         "cluster_id": cluster,
         "period": period,
@@ -124,6 +141,11 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
         "metadata": _metadata(row for row in rows["metadata"] if not row["is_client"]),
         "metadata_clients": _metadata_clients(rows["metadata"]),
         "reads": _reads(rows["reads"]),
+        "latency": latency_of(rows["took"]),
+        "principals": principals_of(rows["principals"]),
+        "talkers": talkers_of(rows["talkers"], racks, price_per_gb),
+        "rackless_reads": rackless_reads(rows["talkers"], racks, price_per_gb),
+        "deprecated": deprecated_of(rows["deprecated"]),
         "brokers": [
             _broker(
                 node,
@@ -322,34 +344,40 @@ def _metadata(rows: Iterable[Row]) -> LoggedMetadata:
         "requests": total,
         "per_minute": None if None in rates else math.fsum(rates),
         "response_bytes": sum(row["bytes"] for row in rows),
-        "by_cause": {
-            cause.name.lower(): causes[cause.name.lower()]
-            for cause in MetadataCause
-            if causes[cause.name.lower()]
-        },
+        "by_cause": {name: causes[name] for name in _CAUSES if causes[name]},
         "answered_the_same": sum(row["answered_the_same"] for row in rows),
     }
 
 
 def _metadata_clients(rows: Rows) -> list[MetadataAsker]:
-    """A row for each client that asks without a cause that shows, the most frequent first; where it
-    is a known bug of its software, with that."""
-    clients = [row for row in rows if row["is_client"] and row["unexplained"]]
-    return [
+    """A row for each client that asks, the most frequent first, kipctl's own last; where it does so
+    without a cause that shows, and that is a known bug of its software, with that."""
+    clients = [row for row in rows if row["is_client"]]
+    found: list[MetadataAsker] = [
         {
             "client": f"{row['client']}@{row['host']}",
             "software": row["software_name"],
             "version": row["software_version"],
+            "is_kipctl": row["software_name"] == _KIPCTL,
             "requests": row["requests"],
+            "per_minute": row["per_minute"],
+            "response_bytes": row["bytes"],
+            "by_cause": {name: row[name] for name in _CAUSES if row[name]},
             "unexplained": row["unexplained"],
             "answered_the_same": row["answered_the_same"],
             "asked": row["asked"],
             "known_bug": (
                 known_bug(Software(row["software_name"], row["software_version"])) or None
+                if row["unexplained"]
+                else None
             ),
         }
-        for row in sorted(clients, key=lambda row: (-row["unexplained"], row["client"]))
+        for row in clients
     ]
+    return sorted(
+        found,
+        key=lambda of: (of["is_kipctl"], -(of["per_minute"] or 0), -of["requests"], of["client"]),
+    )
 
 
 def _racks(rows: Rows) -> RackBytes:

@@ -39,5 +39,5 @@ def groups_of(rows: DataFrame, slice_us: int = 0) -> DataFrame:
         F.sum("requests").alias("requests"),
         F.min("first_us").alias("first_us"),
         F.max("last_us").alias("last_us"),
-        F.sum(F.coalesce("read_bytes", F.lit(0))).alias("read_bytes"),
+        F.sum(F.coalesce("record_bytes", F.lit(0))).alias("record_bytes"),
     ).drop("_slice")

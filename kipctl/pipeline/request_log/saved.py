@@ -3,19 +3,31 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from kipctl.pipeline.analysis import Answer
 
 
 def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
-    """The tables of the document that do not grow with the fleet, flat, keyed by `cluster`."""
-    rows: dict[str, list[dict[str, Any]]] = {"fleet": [], "reads": [], "errors": [], "clocks": []}
+    """The tables of the document, flat, keyed by `cluster`; of those that grow with the fleet the
+    rows that the document has."""
+    names = ("fleet", "errors", *_LISTS, *map(_latency, _LATENCY))
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for of in document["clusters"]:
         cluster = {"cluster": of["cluster_id"]}
         rows["fleet"] += [cluster | _flat(row) for row in of["fleet"]]
-        rows["reads"] += [cluster | row for row in of["reads"]]
-        rows["clocks"] += [cluster | row for row in of["clocks"]]
+        for name in _LISTS:
+            rows[name] += [cluster | _flat(row) for row in of[name]]
+        for by in _LATENCY:
+            rows[_latency(by)] += [cluster | _flat(row) for row in of["latency"][by]]
         for name in ("produce_errors", "fetch_errors"):
             rows["errors"] += [
                 cluster
@@ -23,6 +35,14 @@ def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
                 for code, count in of[name].items()
             ]
     return {name: Answer(of, _schema(of), len(of)) for name, of in rows.items() if of}
+
+
+_LISTS = ("reads", "clocks", "principals", "talkers", "deprecated", "metadata_clients")
+_LATENCY = ("by_api", "by_broker", "by_client")
+
+
+def _latency(by: str) -> str:
+    return f"latency_{by}"
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -57,4 +77,6 @@ def _type_of(values: Iterable[Any]) -> DataType:
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, str) for value in known):  # also texts with commands
         return StringType()
+    if known and all(isinstance(value, bool) for value in known):
+        return BooleanType()
     return LongType() if {type(value) for value in known} == {int} else DoubleType()

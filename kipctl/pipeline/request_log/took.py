@@ -1,0 +1,77 @@
+"""How long requests took, by API, by broker and by client: percentiles of the seven times."""
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kipctl.documents.log_traffic import LogLatency, TimedApi, TimeQuantiles
+from kipctl.documents.pages import Row
+from kipctl.pipeline.columns import API_NAMES
+from kipctl.pipeline.jvm import mapped_in_arrow
+from kipctl.pipeline.request_lines.rows import Kind
+from kipctl.pipeline.request_lines.times import (
+    BY_API,
+    BY_BROKER,
+    BY_CLIENT,
+    BY_KEYS,
+    COUNTED,
+    PERCENTILES,
+    QUANTILES,
+    TIMES,
+    TOOK_COLUMNS,
+    counted,
+    percentiles,
+)
+from kipctl.pipeline.request_log.groups import of_kind
+from kipctl.pipeline.request_log.log import RequestLog
+
+
+def took(log: RequestLog) -> DataFrame:
+    """Rows of PERCENTILES. Each task counts what it has; no row of Spark's is a single request."""
+    places = F.broadcast(log.place_rows)
+    times = of_kind(log.rows, Kind.TOOK).drop("cluster").join(places, ["file", "address"], "left")
+    in_tasks = mapped_in_arrow(times.select(*TOOK_COLUMNS), counted, COUNTED)
+    return mapped_in_arrow(in_tasks.repartition(*BY_KEYS), percentiles, PERCENTILES)
+
+
+def latency_of(rows: Iterable[Row]) -> LogLatency:
+    """The document, from rows of `took`: what was asked most first."""
+    in_order = sorted(rows, key=lambda row: (-row["requests"], row["api_key"], row["is_follower"]))
+    return {
+        "by_api": [_timed(row) for row in in_order if row["by"] == BY_API],
+        "by_broker": [
+            {"broker": row["broker"], **_timed(row)} for row in in_order if row["by"] == BY_BROKER
+        ],
+        "by_client": [
+            {"client_id": row["client"], **_timed(row)}
+            for row in in_order
+            if row["by"] == BY_CLIENT
+        ],
+    }
+
+
+def _timed(row: Row) -> TimedApi:
+    size = len(QUANTILES)
+    of: dict[str, TimeQuantiles] = {
+        time: _in_ms(row["us"][size * number : size * (number + 1)])
+        for number, time in enumerate(TIMES)
+    }
+    return {
+        "api": API_NAMES.get(row["api_key"], f"API {row['api_key']}"),
+        "api_key": row["api_key"],
+        "is_follower": row["is_follower"],
+        "requests": row["requests"],
+        "total_ms": of["total"],
+        "request_queue_ms": of["request_queue"],
+        "local_ms": of["local"],
+        "remote_ms": of["remote"],
+        "throttle_ms": of["throttle"],
+        "response_queue_ms": of["response_queue"],
+        "send_ms": of["send"],
+    }
+
+
+def _in_ms(us: Iterable[int]) -> TimeQuantiles:
+    p50, p90, p99, p999, longest = (of / 1000 for of in us)
+    return {"p50": p50, "p90": p90, "p99": p99, "p999": p999, "max": longest}

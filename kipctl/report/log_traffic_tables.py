@@ -1,0 +1,182 @@
+"""Tables of request logs: where the time went, who talks most, who asks for Metadata, as whom."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from kipctl.counts import counted, format_bytes
+from kipctl.documents.analysis import LoggedCluster, MetadataAsker
+from kipctl.documents.log_traffic import LogLatency, Talker, TimedApi
+from kipctl.report.tables import Column, Columns, Table, identifier, table_of
+
+_NAMED = 5
+_PARTS = ("request queue", "local", "remote", "throttle", "response queue", "send")
+
+
+def _api(row: TimedApi) -> str:
+    return f"{row['api']} of followers" if row["is_follower"] else row["api"]
+
+
+_TIMES: Columns[TimedApi] = {
+    "API": _api,
+    "requests": "requests",
+    Column("total p50 ms", 2): "total_ms.p50",
+    Column("p90", 2, detail=True): "total_ms.p90",
+    Column("p99", 2): "total_ms.p99",
+    Column("p99.9", 2): "total_ms.p999",
+    Column("max", 2, detail=True): "total_ms.max",
+    **{
+        Column(f"{part} p99", 2, detail=True): f"{part.replace(' ', '_')}_ms.p99" for part in _PARTS
+    },
+}
+_FIRST: dict[str, Columns[TimedApi]] = {
+    "by_api": {},
+    "by_broker": {"broker": identifier("broker")},
+    "by_client": {"client id": "client_id"},
+}
+_BY = {"by_api": "API", "by_broker": "broker", "by_client": "client id"}
+
+
+def latency_table(by: str, cluster: LoggedCluster) -> Table:
+    """How long brokers took, by a key of LogLatency."""
+    latency: LogLatency = cluster["latency"]
+    rows: dict[str, Sequence[TimedApi]] = {
+        "by_api": latency["by_api"],
+        "by_broker": latency["by_broker"],
+        "by_client": latency["by_client"],
+    }
+    return table_of(
+        f"How long requests took, by {_BY[by]}",
+        rows[by],
+        {**_FIRST[by], **_TIMES},
+        ("Of each part of the total its own p99. JSON has p50 to p99.9 of all seven times.",)
+        if by == "by_api"
+        else (),
+        name=f"latency_{by}",
+    )
+
+
+def talkers(cluster: LoggedCluster) -> Table:
+    """Bytes of records by client id, consumers without a rack first."""
+    rows = cluster["talkers"]
+    prices: Columns[Talker] = {}
+    if any(row["price_of_30_days"] is not None for row in rows):
+        prices = {Column("price of 30 days", 2): "price_of_30_days"}
+    return table_of(
+        "Clients by bytes of records",
+        rows,
+        {
+            "client id": "client_id",
+            "software": lambda row: f"{row['software']} {row['version']}",
+            "rack": lambda row: row["rack"] or ("none" if row["fetched_bytes"] else None),
+            Column("produced", is_bytes=True): "produced_bytes",
+            Column("fetched", is_bytes=True): "fetched_bytes",
+            Column("across racks", is_bytes=True): "cross_rack_bytes",
+            **prices,
+        },
+        (
+            "Consumers that name no rack come first; they may be in any, and the mean over all is"
+            " taken.",
+        ),
+        name="talkers",
+    )
+
+
+def rackless_sentence(cluster: LoggedCluster) -> Iterator[str]:
+    """What consumers that name no rack read, and what of it crosses racks."""
+    reads = cluster["rackless_reads"]
+    if not reads["fetched_bytes"] or not reads["cross_rack_bytes"]:
+        return
+    ids = [row["client_id"] or "" for row in cluster["talkers"] if _is_rackless(row)]
+    price = reads["price_of_30_days"]
+    yield (
+        f"{counted(reads['clients'], 'consumer', 'name')} no rack and read"
+        f" {format_bytes(reads['fetched_bytes'])},"
+        f" {format_bytes(reads['cross_rack_bytes'])} of it across racks if they are in any of them"
+        + (f" ({price:,.2f} in 30 days)" if price is not None else "")
+        + f": {_first_of(ids)}."
+    )
+
+
+def _is_rackless(row: Talker) -> bool:
+    return row["rack"] is None and row["fetched_bytes"] > 0
+
+
+def _first_of(ids: list[str]) -> str:
+    more = len(ids) - _NAMED
+    return ", ".join(ids[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def metadata_clients(cluster: LoggedCluster) -> Table:
+    """Who asks for Metadata, kipctl's own requests told below."""
+    rows = [row for row in cluster["metadata_clients"] if not row["is_kipctl"]]
+    own = sum(row["requests"] for row in cluster["metadata_clients"] if row["is_kipctl"])
+    bugs = dict.fromkeys(row["known_bug"] for row in rows if row["known_bug"])
+    notes = [bug for bug in bugs if bug]
+    if own:
+        notes.append(f"kipctl's own are not among them: {counted(own, 'request')}.")
+    return table_of(
+        "Clients by Metadata requests",
+        rows,
+        {
+            "client": "client",
+            "software": lambda row: f"{row['software']} {row['version']}",
+            Column("a minute", 1): "per_minute",
+            "requests": "requests",
+            Column("answers", is_bytes=True): "response_bytes",
+            "causes": _causes,
+            Column("told the same", detail=True): "answered_the_same",
+            Column("asked for", detail=True): lambda row: row["asked"] or "all topics",
+        },
+        tuple(notes),
+        name="metadata_clients",
+    )
+
+
+def _causes(row: MetadataAsker) -> str:
+    """The most frequent first."""
+    in_order = sorted(row["by_cause"].items(), key=lambda of: -of[1])
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in in_order)
+
+
+def principals(cluster: LoggedCluster) -> Table:
+    """As whom, and over which listener."""
+    keys = ("principal", "listener", "security protocol", "origin")
+    counts = ("clients", "connections", "requests")
+    return table_of(
+        "Principals and listeners",
+        cluster["principals"],
+        {name: name.replace(" ", "_") for name in (*keys, *counts)},
+        name="principals",
+    )
+
+
+def deprecated(cluster: LoggedCluster) -> Table:
+    """Versions that Kafka 4.0 refuses."""
+    return table_of(
+        "Requests in versions that Kafka 4.0 refuses (KIP-896)",
+        cluster["deprecated"],
+        {
+            "client id": "client_id",
+            "software": lambda row: f"{row['software']} {row['version']}",
+            "API": "api",
+            Column("version", right=True): identifier("api_version"),
+            "requests": "requests",
+        },
+        name="deprecated",
+    )
+
+
+def deprecated_sentence(cluster: LoggedCluster) -> Iterator[str]:
+    """Which clients would be refused."""
+    ids = list(dict.fromkeys(row["client_id"] or "" for row in cluster["deprecated"]))
+    if ids:
+        yield (
+            f"Kafka 4.0 refuses {counted(len(ids), 'client id')} that"
+            f" {'uses' if len(ids) == 1 else 'use'} versions of APIs that it has no more (KIP-896):"
+            f" {_first_of(ids)}."
+        )
+
+
+latency_by_api = partial(latency_table, "by_api")
+latency_by_broker = partial(latency_table, "by_broker")
+latency_by_client = partial(latency_table, "by_client")

@@ -1,0 +1,207 @@
+"""Latency, principals, bytes and Metadata by client, held to a plain reading of the JSON."""
+
+from collections import Counter, defaultdict
+from math import ceil
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from request_log_lines import LOGS, analysed_log, log_lines, partitions_of, request_of
+from request_log_made import OLD, fetched, logs, produced, warm
+
+from kipctl.pipeline.request_lines.contents import REPLICA
+from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
+from kipctl.pipeline.saving import make_new
+from kipctl.report.request_log_tables import request_log_answer, request_log_tables
+
+pytestmark = pytest.mark.spark
+
+TIMES = {
+    "total_ms": "totalTimeMs",
+    "request_queue_ms": "requestQueueTimeMs",
+    "local_ms": "localTimeMs",
+    "remote_ms": "remoteTimeMs",
+    "throttle_ms": "throttleTimeMs",
+    "response_queue_ms": "responseQueueTimeMs",
+    "send_ms": "sendTimeMs",
+}
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
+Requests = list[dict[str, Any]]
+
+
+@pytest.fixture(params=LOGS)
+def read(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Requests, dict[str, Any]]:
+    """The requests of a log, and what its document says of the only cluster."""
+    [cluster] = analysed_log(spark, request.param).document["clusters"]
+    return [request_of(line) for line in log_lines(request.param)], cluster
+
+
+def quantiles(milliseconds: list[float]) -> dict[str, float]:
+    """Nearest ranks, of microseconds to ten significant bits."""
+    us = sorted(round(1000 * of) for of in milliseconds)
+    found = {}
+    for name, q in QUANTILES.items():
+        value = us[ceil(round(q * len(us), 6)) - 1]
+        shift = max(0, value.bit_length() - 10)
+        found[name] = (value >> shift << shift) / 1000
+    return found
+
+
+def test_latency_is_that_of_a_plain_sort(read: tuple[Requests, dict[str, Any]]) -> None:
+    requests, cluster = read
+    broker_at = {
+        address: row["broker"] for row in cluster["brokers"] for address in row["addresses"]
+    }
+    groups: dict[str, dict[tuple[Any, ...], Requests]] = {
+        name: defaultdict(list) for name in ("by_api", "by_broker", "by_client")
+    }
+    for of in requests:
+        api, client = of["requestHeader"]["requestApiKey"], of["requestHeader"]["clientId"]
+        is_follower = api == 1 and bool(REPLICA.fullmatch(client))
+        groups["by_api"][api, is_follower].append(of)
+        broker = broker_at.get(of["connection"].split("-")[0])
+        groups["by_broker"][broker, api, is_follower].append(of)
+        if not is_follower:
+            groups["by_client"][client, api, False].append(of)
+    for name, keys in (("by_api", ()), ("by_broker", ("broker",)), ("by_client", ("client_id",))):
+        rows = cluster["latency"][name]
+        assert [row["requests"] for row in rows] == sorted(
+            (row["requests"] for row in rows), reverse=True
+        )
+        found = {
+            tuple(row[key] for key in (*keys, "api_key", "is_follower")): {
+                time: row[time] for time in TIMES
+            }
+            for row in rows
+        }
+        assert found == {
+            key: {time: quantiles([one[field] for one in of]) for time, field in TIMES.items()}
+            for key, of in groups[name].items()
+        }
+        assert all(row["api"] for row in rows)
+
+
+def test_principals_and_listeners(read: tuple[Requests, dict[str, Any]]) -> None:
+    requests, cluster = read
+    plain = Counter((of["principal"], of["listener"], of["securityProtocol"]) for of in requests)
+    found: Counter[tuple[str, str, str]] = Counter()
+    connections = 0
+    for row in cluster["principals"]:
+        found[row["principal"], row["listener"], row["security_protocol"]] += row["requests"]
+        connections += row["connections"]
+    assert found == plain
+    assert connections >= len({of["connection"] for of in requests})
+
+
+def test_bytes_by_client(read: tuple[Requests, dict[str, Any]]) -> None:
+    requests, cluster = read
+    origins = {row["client_id"]: row["origin"] for row in cluster["clients"]}
+    plain: Counter[tuple[str, str]] = Counter()
+    for of in requests:
+        api, client = of["requestHeader"]["requestApiKey"], of["requestHeader"]["clientId"]
+        if origins[client] != "client":
+            continue
+        if api == 0:
+            for topic in of["request"]["topicData"]:
+                for one in topic["partitionData"]:
+                    plain[client, "produced_bytes"] += one["recordsSizeInBytes"]
+        if api == 1:
+            plain[client, "fetched_bytes"] += sum(
+                one["recordsSizeInBytes"] for one in partitions_of(of)
+            )
+    found: Counter[tuple[str, str]] = Counter()
+    for row in cluster["talkers"]:
+        for name in ("produced_bytes", "fetched_bytes"):
+            found[row["client_id"], name] += row[name]
+    assert +found == +plain
+    reads: Counter[str | None] = Counter()
+    for row in cluster["reads"]:
+        reads[row["client_rack"]] += row["bytes"]
+    named: Counter[str | None] = Counter()
+    for row in cluster["talkers"]:
+        if row["rack"] is not None:
+            named[row["rack"]] += row["fetched_bytes"]
+    assert +reads == +named
+
+
+def test_metadata_by_client(read: tuple[Requests, dict[str, Any]]) -> None:
+    _, cluster = read
+    rows = cluster["metadata_clients"]
+    assert sum(row["requests"] for row in rows) == cluster["metadata"]["requests"]
+    assert sum(row["response_bytes"] for row in rows) == cluster["metadata"]["response_bytes"]
+    causes: Counter[str] = Counter()
+    for row in rows:
+        causes.update(row["by_cause"])
+        assert row["unexplained"] == row["by_cause"].get("unexplained", 0)
+        assert sum(row["by_cause"].values()) == row["requests"]
+    assert causes == cluster["metadata"]["by_cause"]
+    assert [row["is_kipctl"] for row in rows] == sorted(row["is_kipctl"] for row in rows)
+    others = [row["per_minute"] for row in rows if not row["is_kipctl"]]
+    assert others == sorted(others, reverse=True)
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Of a minute: consumers of broker 1, and a client from before Kafka 2.1; its document."""
+    folder = tmp_path_factory.mktemp("made")
+    lines = [
+        *warm(60_000),
+        fetched(1, 1000, "nowhere", 900),
+        fetched(1, 2000, "near", 5000, "az-1"),
+        fetched(1, 3000, "far", 600, "az-2"),
+        fetched(1, 4000, "typo", 90, "az2"),
+        *(produced(1, 5000 + number, "old", software=OLD) for number in range(3)),
+    ]
+    make_new(spark, str(folder / "saved"))
+    log = read_request_log(spark, logs(folder, lines))
+    document = analyse(log, LogQuestion(price_per_gb=100.0), str(folder / "saved"))
+    return {**document, "saved": folder / "saved"}
+
+
+def test_what_crosses_racks_and_what_it_costs(made: dict[str, Any]) -> None:
+    assert made["price_per_gb"] == 100.0
+    [cluster] = made["clusters"]
+    found = {row["client_id"]: row for row in cluster["talkers"] if row["fetched_bytes"]}
+    # Who names none of the three racks may be in any of them.
+    across = {"nowhere": 600, "near": 0, "far": 600, "typo": 60}
+    assert {client: row["cross_rack_bytes"] for client, row in found.items()} == across
+    assert next(iter(found)) == "nowhere"
+    of_a_month = {client: size / 60 * 30 * 86400 / 1e9 * 100 for client, size in across.items()}
+    assert {client: row["price_of_30_days"] for client, row in found.items()} == pytest.approx(
+        of_a_month
+    )
+    assert cluster["rackless_reads"] == {
+        "clients": 1,
+        "fetched_bytes": 900,
+        "cross_rack_bytes": 600,
+        "price_of_30_days": pytest.approx(of_a_month["nowhere"]),
+    }
+    assert "1 consumer names no rack" in request_log_answer(made)  # type: ignore[arg-type]
+
+
+def test_who_would_be_refused_by_kafka_4(made: dict[str, Any]) -> None:
+    [cluster] = made["clusters"]
+    assert cluster["deprecated"] == [
+        {
+            "client_id": "old",
+            "software": OLD[0],
+            "version": OLD[1],
+            "api": "PRODUCE",
+            "api_version": 11,
+            "requests": 3,
+        }
+    ]
+    said = request_log_answer(made)  # type: ignore[arg-type]
+    assert "Kafka 4.0 refuses 1 client id" in said
+    names = [table.name for table in request_log_tables(made)]  # type: ignore[arg-type]
+    assert names.index("deprecated") < names.index("fleet")
+
+
+def test_what_is_saved(made: dict[str, Any]) -> None:
+    [cluster] = made["clusters"]
+    rows = pq.read_table(made["saved"] / "latency_by_client").to_pylist()
+    assert [row["total_ms_p99"] for row in rows] == [
+        row["total_ms"]["p99"] for row in cluster["latency"]["by_client"]
+    ]
+    assert pq.read_table(made["saved"] / "talkers").num_rows == len(cluster["talkers"])
