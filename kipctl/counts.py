@@ -4,7 +4,10 @@ from collections.abc import Iterable
 
 _SINGULAR = {"are": "is", "have": "has", "were": "was", "do": "does"}
 _VOWELS = "aeiou"
-_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
+_GB = 10**9
+"""Bytes, as providers charge them."""
+_MONTH_S = 30 * 24 * 3600
+_UNITS = (("TB", 10**12), ("GB", _GB), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
 
 def counted(count: int, noun: str, verb: str = "", *, of: int | None = None) -> str:
@@ -26,6 +29,13 @@ def broker_list(ids: Iterable[int], verb: str = "") -> str:
     listed = sorted(ids)
     words = ["broker" if len(listed) == 1 else "brokers", ", ".join(map(str, listed))]
     return " ".join([*words, agreeing(len(listed), verb)] if verb else words)
+
+
+def cost_per_month(bytes_per_s: float | None, price_per_gb: float | None) -> float | None:
+    """What bytes across racks cost in 30 days, in the currency of the price of 10^9 bytes."""
+    if bytes_per_s is None or price_per_gb is None:
+        return None
+    return bytes_per_s * _MONTH_S / _GB * price_per_gb
 
 
 def agreeing(count: int, verb: str) -> str:

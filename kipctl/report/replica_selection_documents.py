@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kipctl.counts import cost_per_month
 from kipctl.documents.replica_selection import (
     CrossRackReads,
     GroupReads,
@@ -74,8 +75,6 @@ def _choice(choice: "Choice") -> ReplicaChoice:
 
 
 def _rack(summary: "RackSummary", found: "Observation", price_per_gb: float | None) -> RackTraffic:
-    from kipctl.cluster.inspect.cross_rack_traffic import cost_per_month
-
     return {
         "rack": summary.rack,
         "known": summary.rack in found.racks,
@@ -96,8 +95,6 @@ def _rack(summary: "RackSummary", found: "Observation", price_per_gb: float | No
 
 
 def _crossing(crossing: "Crossing", price_per_gb: float | None) -> CrossRackReads:
-    from kipctl.cluster.inspect.cross_rack_traffic import cost_per_month
-
     return {
         "cross_bytes_per_second": crossing.bytes_per_s,
         "cross_percent": crossing.percent,
@@ -106,8 +103,6 @@ def _crossing(crossing: "Crossing", price_per_gb: float | None) -> CrossRackRead
 
 
 def _group(group: "GroupTraffic", price_per_gb: float | None) -> GroupReads:
-    from kipctl.cluster.inspect.cross_rack_traffic import cost_per_month
-
     return {
         "group": group.group,
         "client_rack": group.rack,

@@ -26,9 +26,9 @@ from kipctl.report.request_log_tables import request_log_tables
 
 pytestmark = pytest.mark.spark
 
-JOBS = 19
+JOBS = 24
 """Of `analyze request-log` of a small log with all tables; one is to join what is asked for after a
-refusal to it, for findings."""
+refusal to it, for findings, and one computes Metadata requests for the three tables of them."""
 STAMP = "%Y-%m-%d %H:%M:%S,%f"
 
 

@@ -52,6 +52,11 @@ def test_what_no_request_takes_is_nothing() -> None:
 def test_percentiles_are_nearest_ranks(seed: int) -> None:
     choose = random.Random(seed)
     plain: dict[Key, list[tuple[float, ...]]] = defaultdict(list)
+    places = {
+        (f"{cluster}.log", f"{broker}:9092"): (cluster, broker)
+        for cluster in ("c", None)
+        for broker in (1, 2, None)
+    }
     rows = []
     for _ in range(60):
         cluster, broker = choose.choice(("c", None)), choose.choice((1, 2, None))
@@ -67,13 +72,21 @@ def test_percentiles_are_nearest_ranks(seed: int) -> None:
         if not is_reader:
             plain["by_client", cluster, None, client, api, False] += requests
         told = packed([time for of in requests for time in of])
-        rows.append(dict(zip(TOOK_COLUMNS, (cluster, broker, client, api, told), strict=True)))
+        rows.append(
+            dict(
+                zip(
+                    TOOK_COLUMNS,
+                    (f"{cluster}.log", f"{broker}:9092", client, api, told),
+                    strict=True,
+                )
+            )
+        )
 
     def tasks() -> Iterator[pa.RecordBatch]:
         """As Spark shares them out: some rows to each task, in batches."""
         for start in range(0, len(rows), 20):
             halves = (rows[start : start + 12], rows[start + 12 : start + 20])
-            yield from counted(map(pa.RecordBatch.from_pylist, halves))
+            yield from counted(places, map(pa.RecordBatch.from_pylist, halves))
 
     found = {}
     for batch in percentiles(tasks()):

@@ -19,12 +19,6 @@ from kipctl.transport.request import Cluster
 
 N = TypeVar("N", int, float)
 
-GB = 10**9
-"""Bytes, as providers charge them."""
-
-MONTH_S = 30 * 24 * 3600
-"""Seconds of the 30 days that a price is for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -85,13 +79,6 @@ class RackSummary:
     @property
     def local_percent(self) -> float:
         return 100 * self.local / max(1, self.partitions)
-
-
-def cost_per_month(bytes_per_s: float | None, price_per_gb: float | None) -> float | None:
-    """What bytes across racks cost in 30 days, in the price's currency."""
-    if bytes_per_s is None or price_per_gb is None:
-        return None
-    return bytes_per_s * MONTH_S / GB * price_per_gb
 
 
 def samples(

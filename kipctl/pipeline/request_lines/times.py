@@ -5,7 +5,7 @@ rounded times: exact nearest ranks, as rounding changes no order.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,7 +34,9 @@ _TIMED_BY = fields(
     "by string, cluster string, broker int32, client string, api_key int32, is_follower bool"
 )
 _KEYS = [name for name, _ in _TIMED_BY]
-TOOK_COLUMNS = ("cluster", "broker", "client", "api_key", "packed")
+TOOK_COLUMNS = ("file", "address", "client", "api_key", "packed")
+Places = Mapping[tuple[str, str], tuple[str | None, int | None]]
+"""By file and address the cluster and the broker."""
 COUNTED = pa.schema([*_TIMED_BY, ("packed", pa.binary())])
 PERCENTILES = pa.schema([*_TIMED_BY, ("requests", pa.int64()), ("us", pa.list_(pa.int64()))])
 """By API (`by_api`), by API and broker, and by API and client id (followers' are left out): how
@@ -65,16 +67,17 @@ def packed(milliseconds: Sequence[float]) -> bytes:
     return codes_of(np.where((us >= 0) & (us <= _LONGEST_US), us, 0)).tobytes()
 
 
-def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def counted(places: Places, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of COUNTED from TOOK_COLUMNS of rows of Kind.TOOK: what a task has of each key."""
     found: dict[tuple[Any, ...], list[_Ints]] = defaultdict(list)
     for batch in batches:
         for row in batch.to_pylist():
-            at, client, api_key = row["cluster"], row["client"], row["api_key"]
+            client, api_key = row["client"], row["api_key"]
+            at, broker = places[row["file"], row["address"]]
             codes = np.frombuffer(row["packed"], np.uint16).reshape(-1, len(TIMES))
             is_reader = api_key == ApiKey.FETCH and bool(client and REPLICA.fullmatch(client))
             found[BY_API, at, None, None, api_key, is_reader].append(codes)
-            found[BY_BROKER, at, row["broker"], None, api_key, is_reader].append(codes)
+            found[BY_BROKER, at, broker, None, api_key, is_reader].append(codes)
             if not is_reader:
                 found[BY_CLIENT, at, None, client, api_key, False].append(codes)
     if found:

@@ -1,9 +1,9 @@
 """How long requests took, by API, by broker and by client: percentiles of the seven times."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from kipctl.documents.log_traffic import LogLatency, TimedApi, TimeQuantiles
 from kipctl.documents.pages import Row
@@ -29,9 +29,9 @@ from kipctl.pipeline.request_log.log import RequestLog
 
 def took(log: RequestLog) -> DataFrame:
     """Rows of PERCENTILES. Each task counts what it has; no row of Spark's is a single request."""
-    places = F.broadcast(log.place_rows)
-    times = of_kind(log.rows, Kind.TOOK).drop("cluster").join(places, ["file", "address"], "left")
-    in_tasks = mapped_in_arrow(times.select(*TOOK_COLUMNS), counted, COUNTED)
+    places = {(of.file, of.address): (of.cluster, of.broker) for of in log.places}
+    times = of_kind(log.rows, Kind.TOOK).select(*TOOK_COLUMNS)
+    in_tasks = mapped_in_arrow(times, partial(counted, places), COUNTED)
     return mapped_in_arrow(in_tasks.repartition(*BY_KEYS), percentiles, PERCENTILES)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Set
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kipctl.counts import cost_per_month
 from kipctl.documents.log_traffic import (
     DeprecatedUse,
     LoggedPrincipal,
@@ -18,9 +19,6 @@ from kipctl.pipeline.columns import sum_of
 from kipctl.protocol.api import ApiKey
 
 _PRINCIPAL = ("principal", "listener", "security_protocol", "origin")
-_GB = 10**9
-"""Bytes, as providers charge them."""
-_MONTH_S = 30 * 24 * 3600
 
 
 def principal_counts(calls: DataFrame) -> DataFrame:
@@ -135,13 +133,10 @@ def _crossing(row: Row, racks: Set[str], price_per_gb: float | None) -> RackCros
     elif racks:
         size *= 1 - 1 / len(racks)
         rate = None if rate is None else rate * (1 - 1 / len(racks))
-    price = None
-    if racks and rate is not None and price_per_gb is not None:
-        price = rate * _MONTH_S / _GB * price_per_gb
     return {
         "fetched_bytes": row["fetched_bytes"],
         "cross_rack_bytes": round(size) if racks else None,
-        "price_of_30_days": price,
+        "price_of_30_days": cost_per_month(rate, price_per_gb) if racks else None,
     }
 
 

@@ -8,7 +8,6 @@ from kipctl.cluster.inspect.cross_rack_traffic import (
     Samples,
     below,
     bytes_per_s,
-    cost_per_month,
     parse_percent,
     rates,
     samples,
@@ -24,6 +23,7 @@ from kipctl.cluster.inspect.replica_selection import (
 )
 from kipctl.cluster.log_dirs import reported_sizes
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.counts import cost_per_month
 from kipctl.errors import TimedOutError, UnreachableError, UsageError
 from kipctl.protocol.describe_log_dirs import (
     DescribeLogDirsPartition,
