@@ -232,7 +232,7 @@ class ClockDifference(TypedDict):
     differ_at_least_ms: float
 
 
-class LoggedCluster(TypedDict):
+class LoggedCluster(LogLatency):
     cluster_id: str | None
     period: Period
     apis: list[ApiUse]
@@ -249,7 +249,6 @@ class LoggedCluster(TypedDict):
     metadata: LoggedMetadata
     metadata_clients: list[MetadataAsker]
     reads: list[RackReads]
-    latency: LogLatency
     principals: list[LoggedPrincipal]
     talkers: list[Talker]
     rackless_reads: RacklessReads

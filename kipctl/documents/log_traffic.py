@@ -20,13 +20,13 @@ class TimedApi(TypedDict):
     api_key: int
     is_follower: bool
     requests: int
-    total_ms: TimeQuantiles
-    request_queue_ms: TimeQuantiles
-    local_ms: TimeQuantiles
-    remote_ms: TimeQuantiles
-    throttle_ms: TimeQuantiles
-    response_queue_ms: TimeQuantiles
-    send_ms: TimeQuantiles
+    total_time_ms: TimeQuantiles
+    request_queue_time_ms: TimeQuantiles
+    local_time_ms: TimeQuantiles
+    remote_time_ms: TimeQuantiles
+    throttle_time_ms: TimeQuantiles
+    response_queue_time_ms: TimeQuantiles
+    send_time_ms: TimeQuantiles
 
 
 class TimedBroker(TimedApi):
@@ -38,9 +38,11 @@ class TimedClient(TimedApi):
 
 
 class LogLatency(TypedDict):
-    by_api: list[TimedApi]
-    by_broker: list[TimedBroker]
-    by_client: list[TimedClient]
+    """How long brokers took; each has what was asked most, first."""
+
+    latency_by_api: list[TimedApi]
+    latency_by_broker: list[TimedBroker]
+    latency_by_client: list[TimedClient]
 
 
 class LoggedPrincipal(TypedDict):

@@ -5,7 +5,7 @@ from functools import partial
 
 from kipctl.counts import counted, format_bytes
 from kipctl.documents.analysis import LoggedCluster, MetadataAsker
-from kipctl.documents.log_traffic import LogLatency, Talker, TimedApi
+from kipctl.documents.log_traffic import Talker, TimedApi
 from kipctl.report.tables import Column, Columns, Table, identifier, table_of
 
 _NAMED = 5
@@ -19,13 +19,13 @@ def _api(row: TimedApi) -> str:
 _TIMES: Columns[TimedApi] = {
     "API": _api,
     "requests": "requests",
-    Column("total p50 ms", 2): "total_ms.p50",
-    Column("p90", 2, detail=True): "total_ms.p90",
-    Column("p99", 2): "total_ms.p99",
-    Column("p99.9", 2): "total_ms.p999",
-    Column("max", 2, detail=True): "total_ms.max",
+    Column("total p50 ms", 2): "total_time_ms.p50",
+    Column("p90", 2, detail=True): "total_time_ms.p90",
+    Column("p99", 2): "total_time_ms.p99",
+    Column("p99.9", 2): "total_time_ms.p999",
+    Column("max", 2, detail=True): "total_time_ms.max",
     **{
-        Column(f"{part} p99", 2, detail=True): f"{part.replace(' ', '_')}_ms.p99" for part in _PARTS
+        Column(f"{part} p99", 2, detail=True): f"{part.replace(' ', '_')}_time_ms.p99" for part in _PARTS
     },
 }
 _FIRST: dict[str, Columns[TimedApi]] = {
@@ -37,12 +37,11 @@ _BY = {"by_api": "API", "by_broker": "broker", "by_client": "client id"}
 
 
 def latency_table(by: str, cluster: LoggedCluster) -> Table:
-    """How long brokers took, by a key of LogLatency."""
-    latency: LogLatency = cluster["latency"]
+    """How long brokers took, by one of _BY."""
     rows: dict[str, Sequence[TimedApi]] = {
-        "by_api": latency["by_api"],
-        "by_broker": latency["by_broker"],
-        "by_client": latency["by_client"],
+        "by_api": cluster["latency_by_api"],
+        "by_broker": cluster["latency_by_broker"],
+        "by_client": cluster["latency_by_client"],
     }
     return table_of(
         f"How long requests took, by {_BY[by]}",

@@ -18,13 +18,13 @@ from kipctl.report.request_log_tables import request_log_answer, request_log_tab
 pytestmark = pytest.mark.spark
 
 TIMES = {
-    "total_ms": "totalTimeMs",
-    "request_queue_ms": "requestQueueTimeMs",
-    "local_ms": "localTimeMs",
-    "remote_ms": "remoteTimeMs",
-    "throttle_ms": "throttleTimeMs",
-    "response_queue_ms": "responseQueueTimeMs",
-    "send_ms": "sendTimeMs",
+    "total_time_ms": "totalTimeMs",
+    "request_queue_time_ms": "requestQueueTimeMs",
+    "local_time_ms": "localTimeMs",
+    "remote_time_ms": "remoteTimeMs",
+    "throttle_time_ms": "throttleTimeMs",
+    "response_queue_time_ms": "responseQueueTimeMs",
+    "send_time_ms": "sendTimeMs",
 }
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
 Requests = list[dict[str, Any]]
@@ -65,7 +65,7 @@ def test_latency_is_that_of_a_plain_sort(read: tuple[Requests, dict[str, Any]]) 
         if not is_follower:
             groups["by_client"][client, api, False].append(of)
     for name, keys in (("by_api", ()), ("by_broker", ("broker",)), ("by_client", ("client_id",))):
-        rows = cluster["latency"][name]
+        rows = cluster[f"latency_{name}"]
         assert [row["requests"] for row in rows] == sorted(
             (row["requests"] for row in rows), reverse=True
         )
@@ -201,7 +201,7 @@ def test_who_would_be_refused_by_kafka_4(made: dict[str, Any]) -> None:
 def test_what_is_saved(made: dict[str, Any]) -> None:
     [cluster] = made["clusters"]
     rows = pq.read_table(made["saved"] / "latency_by_client").to_pylist()
-    assert [row["total_ms_p99"] for row in rows] == [
-        row["total_ms"]["p99"] for row in cluster["latency"]["by_client"]
+    assert [row["total_time_ms_p99"] for row in rows] == [
+        row["total_time_ms"]["p99"] for row in cluster["latency_by_client"]
     ]
     assert pq.read_table(made["saved"] / "talkers").num_rows == len(cluster["talkers"])

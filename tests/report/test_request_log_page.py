@@ -35,7 +35,7 @@ def cluster(cluster_id: str | None, *fleet: dict[str, Any]) -> dict[str, Any]:
         "findings": [],
         "refused_clients": [],
         "metadata_clients": [],
-        "latency": {"by_api": [], "by_broker": [], "by_client": []},
+        **{f"latency_{by}": [] for by in ("by_api", "by_broker", "by_client")},
         "principals": [],
         "talkers": [],
         "rackless_reads": {"fetched_bytes": 0, "cross_rack_bytes": 0},

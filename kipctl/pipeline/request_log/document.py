@@ -141,7 +141,7 @@ def _cluster(
         "metadata": _metadata(row for row in rows["metadata"] if not row["is_client"]),
         "metadata_clients": _metadata_clients(rows["metadata"]),
         "reads": _reads(rows["reads"]),
-        "latency": latency_of(rows["took"]),
+        **latency_of(rows["took"]),
         "principals": principals_of(rows["principals"]),
         "talkers": talkers_of(rows["talkers"], racks, price_per_gb),
         "rackless_reads": rackless_reads(rows["talkers"], racks, price_per_gb),

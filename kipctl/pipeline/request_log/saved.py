@@ -19,15 +19,13 @@ from kipctl.pipeline.analysis import Answer
 def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
     """The tables of the document, flat, keyed by `cluster`; of those that grow with the fleet the
     rows that the document has."""
-    names = ("fleet", "errors", *_LISTS, *map(_latency, _LATENCY))
+    names = ("fleet", "errors", *_LISTS)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for of in document["clusters"]:
         cluster = {"cluster": of["cluster_id"]}
         rows["fleet"] += [cluster | _flat(row) for row in of["fleet"]]
         for name in _LISTS:
             rows[name] += [cluster | _flat(row) for row in of[name]]
-        for by in _LATENCY:
-            rows[_latency(by)] += [cluster | _flat(row) for row in of["latency"][by]]
         for name in ("produce_errors", "fetch_errors"):
             rows["errors"] += [
                 cluster
@@ -37,12 +35,10 @@ def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
     return {name: Answer(of, _schema(of), len(of)) for name, of in rows.items() if of}
 
 
-_LISTS = ("reads", "clocks", "principals", "talkers", "deprecated", "metadata_clients")
-_LATENCY = ("by_api", "by_broker", "by_client")
-
-
-def _latency(by: str) -> str:
-    return f"latency_{by}"
+_LISTS = (
+    *("reads", "clocks", "principals", "talkers", "deprecated", "metadata_clients"),
+    *("latency_by_api", "latency_by_broker", "latency_by_client"),
+)
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -39,11 +39,11 @@ def latency_of(rows: Iterable[Row]) -> LogLatency:
     """The document, from rows of `took`: what was asked most first."""
     in_order = sorted(rows, key=lambda row: (-row["requests"], row["api_key"], row["is_follower"]))
     return {
-        "by_api": [_timed(row) for row in in_order if row["by"] == BY_API],
-        "by_broker": [
+        "latency_by_api": [_timed(row) for row in in_order if row["by"] == BY_API],
+        "latency_by_broker": [
             {"broker": row["broker"], **_timed(row)} for row in in_order if row["by"] == BY_BROKER
         ],
-        "by_client": [
+        "latency_by_client": [
             {"client_id": row["client"], **_timed(row)}
             for row in in_order
             if row["by"] == BY_CLIENT
@@ -62,13 +62,13 @@ def _timed(row: Row) -> TimedApi:
         "api_key": row["api_key"],
         "is_follower": row["is_follower"],
         "requests": row["requests"],
-        "total_ms": of["total"],
-        "request_queue_ms": of["request_queue"],
-        "local_ms": of["local"],
-        "remote_ms": of["remote"],
-        "throttle_ms": of["throttle"],
-        "response_queue_ms": of["response_queue"],
-        "send_ms": of["send"],
+        "total_time_ms": of["total"],
+        "request_queue_time_ms": of["request_queue"],
+        "local_time_ms": of["local"],
+        "remote_time_ms": of["remote"],
+        "throttle_time_ms": of["throttle"],
+        "response_queue_time_ms": of["response_queue"],
+        "send_time_ms": of["send"],
     }
 
 
