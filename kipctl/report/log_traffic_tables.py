@@ -25,7 +25,8 @@ _TIMES: Columns[TimedApi] = {
     Column("p99.9", 2): "total_time_ms.p999",
     Column("max", 2, detail=True): "total_time_ms.max",
     **{
-        Column(f"{part} p99", 2, detail=True): f"{part.replace(' ', '_')}_time_ms.p99" for part in _PARTS
+        Column(f"{part} p99", 2, detail=True): f"{part.replace(' ', '_')}_time_ms.p99"
+        for part in _PARTS
     },
 }
 _FIRST: dict[str, Columns[TimedApi]] = {
