@@ -667,7 +667,7 @@ _kipctl() {
         'kipctl elect preferred') words='' options='--batch --between --until --as-they-come --timeout --topic --partition --broker --all --json-file --guard --guard-patience --guard-quiet --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl elect unclean') words='' options='--longest --timeout --topic --partition --all --internal --json-file --dry-run --yes --force --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect') words='brokers metadata leaders hints replica-selection' options=--help ;;
-        'kipctl inspect brokers') words='' options='--look-again --broker --all --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
+        'kipctl inspect brokers') words='' options='--look-again --broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect leaders') words='' options='--topic --broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect hints') words='' options='--topic --require --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;

@@ -469,7 +469,6 @@ complete -c kipctl -n '__kipctl_at kipctl inspect' -a replica-selection -d 'Show
 complete -c kipctl -n '__kipctl_at kipctl inspect' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l look-again -x -d 'While data is being reassigned: see after so long whether it goes on; 0s: not'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l broker -x -a '(__kipctl_values "BROKER")' -d 'Only this broker; repeatable'
-complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l all -d 'Everything there is to show: features, APIs and settings too'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (all of it), plain, markdown, json, csv'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l bootstrap-server -x -d 'Brokers to ask first'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l cluster -x -a '(__kipctl_values "CLUSTER")' -d 'One of clusters.toml'

@@ -94,7 +94,7 @@ def brokers_report(
             "severities": dict(severities),
         },
         _named(tables),
-        () if everything else ("Features, APIs and settings: add --all.",),
+        () if everything else ("Features, APIs and settings: -o wide.",),
         (_answer(facts, severities), *map(_paragraph, findings)),
         _named(further),
     )

@@ -9,11 +9,11 @@ from kipctl.cli.options import (
     ClusterOptions,
     MetricsUrlOption,
     ShownBrokerOption,
-    option,
     pause_option,
 )
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError
+from kipctl.report.formats import OutputFormat
 
 TIMEOUT_S = 10.0
 """For each answer: a broker that hangs is a finding, not a reason to wait."""
@@ -32,9 +32,6 @@ def brokers(
         ),
     ] = Duration(12),
     broker: ShownBrokerOption = None,
-    everything: Annotated[
-        bool, option("--all", "Everything there is to show: features, APIs and settings too.")
-    ] = False,
 ) -> None:
     """Show what is wrong with brokers and what to change, and how they are.
 
@@ -57,4 +54,5 @@ def brokers(
         kept = journal(facts.snapshot.cluster_id, environment.variables)
         facts = replace(facts, known_throttles=known_throttles(kept))
     require_known(facts.snapshot, broker or ())
+    everything = of.output is OutputFormat.WIDE
     environment.report(brokers_report(facts, diagnose(facts), everything, broker or ()), of.output)

@@ -74,7 +74,7 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     assert first.endswith(" at 3 brokers of Kafka 4.3. Nothing was changed.")
     assert others[0].split(": ")[0] in ("problem", "warning", "note")
     assert "Settings" not in others
-    assert "Settings" in kipctl("inspect brokers --all -o plain").out.splitlines()
+    assert "Settings" in kipctl("inspect brokers -o wide").out.splitlines()
 
 
 def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
