@@ -26,6 +26,7 @@ from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.sightings import FindingSeen
 from kipctl.tap.spec import TapSpec, api_name
+from kipctl.trace.codes import TAP_ARM
 from kipctl.trace.store import RUN_FILE, Run
 
 TAPS_ROWS = "0"
@@ -40,8 +41,13 @@ class TapPlan:
     record: Path | None = None
 
 
-def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> TapDocument:
-    """Run the tap until `wait` returns; the document of what it saw. Raises KipctlError.
+def tap(
+    plan: TapPlan,
+    wait: Callable[[RunningTap], None],
+    add_to: Callable[[TapDocument], None] = lambda _: None,
+) -> TapDocument:
+    """Run the tap until `wait` returns; the document of what it saw, with what `add_to` says of it.
+    Raises KipctlError.
 
     The trace is recorded also when `wait` raises, and when the tap's process has died.
     """
@@ -55,6 +61,7 @@ def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> TapDocument:
                 document["clients_connect_to"] = plan.spec.advertised_address(
                     running.bootstrap_server
                 )
+                add_to(document)
                 if run and rows:
                     record(run, rows, outcome, str(plan.spec.access), document)
                     (rows.parent / RUN_FILE).unlink()  # there is nothing to repair any more
@@ -101,7 +108,7 @@ def record(run: Run, rows: Path, outcome: TapOutcome, servers: str, document: Ta
         {
             "source": "tap",
             "interval_ns": 0,
-            "arm": "tap",
+            "arm": TAP_ARM,
             "bootstrap_server": servers,
             **({"failed": outcome.failure} if outcome.failure else {}),
             "summary": document,

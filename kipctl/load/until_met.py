@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kipctl.counts import counted
-from kipctl.documents.tap import HintsWorth, TapClient
+from kipctl.documents.tap import HintsWorth, TapClient, TapDocument
 from kipctl.errors import ExitStatus, KipctlError, error_of
 from kipctl.protocol.api import ApiKey
 from kipctl.tap.process import ClientSeen, TapOutcome
@@ -59,6 +59,7 @@ class UntilMet:
     rotate: Callable[[], None]
     wanted: int
     is_to_pause: Callable[[], bool] = _never
+    topic: str = ""
     rotations: int = 0
     met: Mapping[str, int] = field(default_factory=dict)
     """By client, when some were at work last."""
@@ -114,6 +115,11 @@ class UntilMet:
     def is_met(self) -> bool:
         """Whether each client has met what is wanted."""
         return bool(self.met) and min(self.met.values()) >= self.wanted
+
+    def add_to(self, document: TapDocument) -> None:
+        """Say what was rotated, and whether that was enough."""
+        document["rotations"], document["rotated_topic"] = self.rotations, self.topic
+        document["wanted_moves"], document["all_met"] = self.wanted, self.is_met
 
     @property
     def shortfall(self) -> KipctlError | None:

@@ -2,6 +2,9 @@
 
 from enum import IntEnum
 
+TAP_ARM = "tap"
+"""The arm of a tap's run that was given no name: each of its clients is an arm of its own."""
+
 
 class Decision(IntEnum):
     """What the client did with the leader hint of an error (KIP-951, "Client behaviour")."""

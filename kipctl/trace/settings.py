@@ -68,7 +68,10 @@ def actions_in_short(description: Mapping[str, Any]) -> str:
     """
     if description.get("repaired") and description.get("during"):
         return f"{description['during']}, how often is not known"
-    done = (description.get("summary") or {}).get("actions") or ()
+    summary = description.get("summary") or {}
+    if times := summary.get("rotations"):  # by `kipctl tap --rotate`
+        return f"{times} x rotate"
+    done = summary.get("actions") or ()
     kinds = groupby(str(action["action"]) for action in done)
     return ", ".join(f"{len(list(same))} x {kind}" for kind, same in kinds) or "none"
 
@@ -113,7 +116,7 @@ def _with_interruption(description: Mapping[str, Any]) -> dict[str, str]:
 
 def _of_summary(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     summary = description.get("summary") or {}
-    for name in ("topic", "kafka_version"):
+    for name in ("topic", "kafka_version", "cluster_id", "rotated_topic"):
         if name in summary:
             yield name, _text(summary[name])
     if "actions" in summary:

@@ -4,6 +4,7 @@ ends it, does it again without hints, and leaves the cluster as it was."""
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from on_lab import topics_on
@@ -35,13 +36,17 @@ def test_it_says_what_hints_are_worth_and_leaves_no_trace(
     ran = in_this_process(
         *("tap", "--bootstrap-server", lab.bootstrap_server, "--rotate", topic, "--yes"),
         *("--until-met", "3", "--and-without-hints", "--run", client, "--output", "json"),
+        *("--record", "noon"),
         XDG_STATE_HOME=state,
     )
     assert ran.status == 0, ran.err
     found = json.loads(ran.out)
     without = found["without_hints"]
     waited = []
-    for half in (found, without):
+    for half, run in ((found, "noon"), (without, "noon-without-hints")):
+        recorded = json.loads((Path(state) / "kipctl" / "runs" / run / "run.json").read_text())
+        for name in ("rotations", "rotated_topic", "wanted_moves", "all_met", "cluster_id"):
+            assert recorded["summary"][name] == half[name]
         (own,) = (one for one in half["clients"] if one["client_id"] == "kipctl-perf")
         assert own["moves"]["met"] >= 3
         assert half["rotations"] >= 1

@@ -163,7 +163,7 @@ def tap(
                 show_clients(environment, plan, tap, ended, period, print_signs, client, until)
 
         with noted_signals() as ended:
-            return run_tap(plan, watch)
+            return run_tap(plan, watch, until.add_to) if until else run_tap(plan, watch)
 
     short: KipctlError | None = None
     if rotate is None:

@@ -51,11 +51,8 @@ def tap_while_leaders_rotate(
         for one in plans:
             if found:
                 environment.message("The same again, without hints.")
-            until = UntilMet(rotate, wanted, lambda: rotate.is_to_pause)
-            document = tapped(one, until)
-            document["rotations"], document["rotated_topic"] = until.rotations, topic
-            document["wanted_moves"], document["all_met"] = wanted, until.is_met
-            found.append(document)
+            until = UntilMet(rotate, wanted, lambda: rotate.is_to_pause, topic)
+            found.append(tapped(one, until))
             if failed := until.shortfall:
                 if len(found) < len(plans):
                     failed.what += " The half without hints is left out."
