@@ -356,8 +356,10 @@ class ComparisonDocument(TypedDict):
     gates: NotRequired[list[GateSeen]]
 
 
-class TitledComparison(ComparisonDocument):
-    title: str
+class NamedComparison(ComparisonDocument):
+    """What pages show; `names` are those of A and B."""
+
+    names: tuple[str, str]
 
 
 class ExportDocument(TypedDict):

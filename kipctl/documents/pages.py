@@ -65,6 +65,7 @@ class Timeline(TypedDict):
 
 class TablesByArm(TypedDict):
     records: Rows
+    latency: Rows
     moves: Rows
     redirects: Rows
 

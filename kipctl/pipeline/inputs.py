@@ -23,11 +23,13 @@ from pyspark.sql.types import (
 )
 
 from kipctl.errors import PipelineError, UsageError
+from kipctl.pipeline.columns import NONE
 from kipctl.pipeline.failures import cannot_be_read
 from kipctl.pipeline.files import Files, literally, located
 from kipctl.pipeline.partitions import coalesced
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.preflight import no_run
+from kipctl.trace.codes import TAP_ARM
 from kipctl.trace.description import wrong_field
 from kipctl.trace.schema import DATASETS, NEEDED, SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
@@ -88,6 +90,11 @@ class RecordedRun:
         return str(self.description.get("arm") or self.description.get("leader_discovery", "-"))
 
     @property
+    def arm_of_rows(self) -> str | None:
+        """The arm of all its rows; None of a tap's that was given no name: there the client is."""
+        return None if self.is_of_tap and self.arm == TAP_ARM else self.arm
+
+    @property
     def interval_ns(self) -> int:
         """Between two records' intended send times; 0 when unthrottled."""
         return int(self.description.get("interval_ns", 0))
@@ -118,10 +125,10 @@ class Trace:
     """Runs as DataFrames.
 
     Each has the columns of its dataset in `kipctl.trace.schema`, preceded by `run` (its name) and
-    `arm`; times are microseconds since the run's start. `batches` has besides `interval_ns` and
-    `warmup_records`; `actions` has the schema ACTIONS. A dataset that no run has is empty, and
-    vanishes from plans; `present` names those that some run has (and that hold rows, as far as
-    that can be known without Spark).
+    `arm` (the client, of a tap's rows); times are microseconds since the run's start. `batches` has
+    besides `interval_ns` and `warmup_records`; `actions` has the schema ACTIONS. A dataset that no
+    run has is empty, and vanishes from plans; `present` names those that some run has (and that
+    hold rows, as far as that can be known without Spark).
     """
 
     runs: tuple[RecordedRun, ...]
@@ -328,7 +335,7 @@ def _read(
     )
     if len(having) == 1:
         values = _literals(having[0], of_run)
-        return rows.select(*values[:2], *schema.names, *values[2:])
+        return rows.select(values[0], _or_client(values[1]), *schema.names, *values[2:])
     # What comes before `/batches/part-0.parquet`.
     file = F.col("_metadata.file_path")
     inside = F.length(F.substring_index(file, "/", -2))
@@ -348,11 +355,16 @@ def _read(
             _local(spark, keyed, table), F.col("_in") == F.col("_folder")
         )
         own = {name: F.col(name) for name in of_run.names}
-    return named.select(own["run"], own["arm"], *schema.names, *(own[name] for name in beside))
+    arm = _or_client(own["arm"])
+    return named.select(own["run"], arm, *schema.names, *(own[name] for name in beside))
 
 
-def _of(run: RecordedRun) -> tuple[str, str, int, int]:
-    return run.name, run.arm, run.interval_ns, run.warmup_records
+def _or_client(arm: Column) -> Column:
+    return F.coalesce(arm, F.col("client"), F.lit(NONE)).alias("arm")
+
+
+def _of(run: RecordedRun) -> tuple[str, str | None, int, int]:
+    return run.name, run.arm_of_rows, run.interval_ns, run.warmup_records
 
 
 def _literals(run: RecordedRun, schema: StructType) -> list[Column]:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kipctl.documents.analysis import AnalysisDocument
 from kipctl.documents.pages import DrawnRun, LeadersInTime, RunPictures, TablesByArm, Timeline
 from kipctl.pipeline.analysis import Question, analysed, collected, makes
 from kipctl.pipeline.concurrent import all_at_once
@@ -50,7 +51,7 @@ BINS_A_DECADE = 50
 """Of times, on a logarithmic axis: a bin's upper edge is 4.7 % above the one before it."""
 _STEPS_US = [int(factor * 10**power) for power in range(3, 13) for factor in (1, 2, 2.5, 5)]
 _EPISODE = (*BATCH, "episode")
-_ARM_TABLES = ("records", "moves", "redirects")
+_ARM_TABLES = ("records", "latency", "moves", "redirects")
 
 
 def report_document(
@@ -74,7 +75,7 @@ def report_document(
         "latencies": partial(_latencies, source),
         "waits": partial(_waits, source),
         "slowest": partial(_slowest, source),
-        "arms": partial(_by_arm, source),
+        "arms": partial(_by_arm, source, analysis),
         "timelines": partial(_timelines, source, shown, spans, bucket_us),
     }
     found = all_at_once(asked)
@@ -156,11 +157,14 @@ def _collected(frame: DataFrame, *order: str) -> Rows:
     return [row.asDict(recursive=True) for row in frame.orderBy(*order).collect()]
 
 
-def _by_arm(source: Source) -> TablesByArm:
+def _by_arm(source: Source, analysis: AnalysisDocument) -> TablesByArm:
     tables = tuple(table for table in TABLES if table.name in _ARM_TABLES)
-    answers = collected(makes(source, Question(("arm",), tables=tables)))
-    of = {name: answers[name].rows if name in answers else [] for name in _ARM_TABLES}
-    return {"records": of["records"], "moves": of["moves"], "redirects": of["redirects"]}
+    if len(source.trace.runs) == 1:  # by run and arm is by arm
+        found = {name: rows for name, rows in analysis.items() if name in _ARM_TABLES}
+    else:
+        answers = collected(makes(source, Question(("arm",), tables=tables)))
+        found = {name: answers[name].rows if name in answers else [] for name in _ARM_TABLES}
+    return cast(TablesByArm, found)
 
 
 def _latencies(source: Source) -> Rows:

@@ -1,7 +1,8 @@
 """Tables of the run store and of a comparison, from the documents that `--output json` prints."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -151,8 +152,26 @@ def removed_table(document: RemovedDocument) -> Table:
     )
 
 
-def compare_answer(document: ComparisonDocument) -> tuple[str, ...]:
+Sides = tuple[str, str]
+"""What the two sides of a comparison are called."""
+_SIDES: Sides = ("A", "B")
+
+
+def side_names(a: Sequence[str], b: Sequence[str]) -> Sides:
+    """What the names of a side's runs begin with, as `old` of old-1 and old-2; A and B where that
+    does not tell them apart."""
+    of_a, of_b = _beginning(a), _beginning(b)
+    return (of_a, of_b) if of_a and of_b and of_a != of_b else _SIDES
+
+
+def _beginning(names: Sequence[str]) -> str:
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letter for letter, *_ in alike).rstrip("-_.")
+
+
+def compare_answer(document: ComparisonDocument, names: Sides = _SIDES) -> tuple[str, ...]:
     """Which measures differ by more than runs vary, and what makes the sides no fair match."""
+    a, b = names
     measures = document["measures"]
     different = [
         f"{measure['title']} ({measure['difference_percent']:+,.1f} %)"
@@ -163,12 +182,13 @@ def compare_answer(document: ComparisonDocument) -> tuple[str, ...]:
     ]
     decided = sum(measure["different"] is not None for measure in measures)
     if different:
-        first = f"B differs from A in {len(different)} of {decided} measures: "
+        first = f"{b} differs from {a} in {len(different)} of {decided} measures: "
         first += f"{', '.join(different)}."
     elif decided:
-        first = f"B does not differ from A in any of {decided} measures by more than runs vary."
+        first = f"{b} does not differ from {a} in any of {decided} measures by more than runs vary."
     else:
-        first = "Whether B differs from A cannot be told: give three or more runs of each side."
+        cannot = "cannot be told: give three or more runs of each side."
+        first = f"Whether {b} differs from {a} {cannot}"
     clients = document.get("clients")
     told = [*clients["a"], *clients["b"]] if clients else []
     if made_otherwise := [row["setting"] for row in document["settings"]]:
@@ -176,10 +196,11 @@ def compare_answer(document: ComparisonDocument) -> tuple[str, ...]:
     return first, *told
 
 
-def compare_tables(document: ComparisonDocument) -> tuple[Table, ...]:
+def compare_tables(document: ComparisonDocument, names: Sides = _SIDES) -> tuple[Table, ...]:
     """What spoils the comparison, how the sides' settings differ, then each measure, then the
     conditions of --fail-if."""
-    tables = [*doubts_tables(document["doubts"]), _differing(document), _measures(document)]
+    doubts = doubts_tables(document["doubts"])
+    tables = [*doubts, _differing(document, names), _measures(document, names)]
     if gates := document.get("gates"):
         tables.append(
             table_of(
@@ -192,39 +213,40 @@ def compare_tables(document: ComparisonDocument) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _differing(document: ComparisonDocument) -> Table:
+def _differing(document: ComparisonDocument, names: Sides) -> Table:
+    a, b = names
     rows = document["settings"]
     return table_of(
         "Settings that differ" if rows else "Both sides were made with the same settings.",
         rows,
-        {"setting": "setting", "A": "a", "B": "b"},
+        {"setting": "setting", a: "a", b: "b"},
         ("What follows compares runs of different settings.",) if rows else (),
         "settings",
     )
 
 
-def _measures(document: ComparisonDocument) -> Table:
-    measures = document["measures"]
+def _measures(document: ComparisonDocument, names: Sides) -> Table:
+    a, b = names
+    measures = [one for one in document["measures"] if (one["a"], one["b"]) != (None, None)]
+    left_out = [one["title"] for one in document["measures"] if one not in measures]
     notes = [*verdict_notes(measures)]
+    if left_out:
+        notes.append(f"Not measured on either side: {', '.join(left_out)}.")
     if document["lengths_differ"]:
         notes.append(
             "Some runs took longer than others: what is counted is of whole runs, and differs with "
             "their length."
         )
     if len(document["a"]) > 1 or len(document["b"]) > 1:
-        notes += [
-            f"{measure['title']}, each run: {_each(measure)}."
-            for measure in measures
-            if measure["a"] is not None or measure["b"] is not None
-        ]
+        notes += [f"{measure['title']}, each run: {_each(measure, names)}." for measure in measures]
     return table_of(
-        f"A: {', '.join(document['a'])}; B: {', '.join(document['b'])}",
+        f"{a}: {', '.join(document['a'])}; {b}: {', '.join(document['b'])}",
         measures,
         {
             "measure": lambda measure: f"{measure['title']}, {measure['unit']}",
-            Column("A", 3): partial(_value, "a"),
-            Column("B", 3): partial(_value, "b"),
-            Column("B - A", 3): partial(_value, "difference"),
+            Column(a, 3): partial(_value, "a"),
+            Column(b, 3): partial(_value, "b"),
+            Column(f"{b} - {a}", 3): partial(_value, "difference"),
             Column("%", 1): "difference_percent",
             **VERDICTS,
         },
@@ -247,11 +269,12 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
 
 
-def _each(measure: ComparedMeasure) -> str:
+def _each(measure: ComparedMeasure, names: Sides) -> str:
     def values(by_run: Mapping[str, float | None]) -> str:
         return " | ".join(map(_number, by_run.values())) or "-"
 
-    return f"A {values(measure['a_by_run'])}; B {values(measure['b_by_run'])}"
+    a, b = names
+    return f"{a} {values(measure['a_by_run'])}; {b} {values(measure['b_by_run'])}"
 
 
 def summary_of(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]]:

@@ -12,8 +12,9 @@ from runs import write_run
 from benchmarks.plans import plans_of, tree
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.failures import error_text
-from kipctl.pipeline.inputs import LITTLE, is_little, open_runs
+from kipctl.pipeline.inputs import FEW_RUNS, LITTLE, is_little, open_runs
 from kipctl.pipeline.period import parse_period
+from kipctl.trace.codes import TAP_ARM
 from kipctl.trace.schema import SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
 
@@ -169,6 +170,26 @@ def test_a_run_that_does_not_say_when_records_were_due_is_refused(
     (run.folder / "run.json").write_text(json.dumps(description))
     with pytest.raises(PipelineError, match="does not say interval_ns"):
         open_runs(spark, [str(tmp_path / "r")])
+
+
+def test_the_arm_of_a_tap_s_rows_is_their_client_unless_it_was_given_a_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """However runs are told apart: by a value, by choices, by a join."""
+    of_tap = {"interval_ns": 0, "arm": TAP_ARM, "summary": {"clients": [], "conditions": {}}}
+    for number in range(FEW_RUNS + 1):
+        rows = [BATCH | {"client": client} for client in ("shop", f"app-{number}")]
+        write_run(tmp_path / "taps" / f"{number}", of_tap, batches=rows)
+    write_run(tmp_path / "java", of_tap | {"arm": "java"}, batches=[BATCH | {"client": "shop"}])
+    session = spark.newSession()
+    for runs in (1, 2, FEW_RUNS + 1):
+        paths = [str(tmp_path / "taps" / str(number)) for number in range(runs)]
+        found = open_runs(session, paths).batches
+        assert {(row["run"], row["arm"]) for row in found.collect()} == {
+            (str(number), arm) for number in range(runs) for arm in ("shop", f"app-{number}")
+        }
+    named = open_runs(session, [str(tmp_path / "taps" / "0"), str(tmp_path / "java")]).batches
+    assert {row["arm"] for row in named.collect()} == {"shop", "app-0", "java"}
 
 
 def test_any_number_of_runs_is_read_as_one(spark: SparkSession, tmp_path: Path) -> None:

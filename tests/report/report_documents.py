@@ -158,7 +158,7 @@ def small() -> Document:
             {"run": "noon", "arm": "kip951", "api": "produce", "bins": [(300.5, 10), (1200.0, 2)]}
         ],
         "slowest": [redirected()],
-        "arms": {name: rows[name] for name in ("records", "moves", "redirects")},
+        "arms": {name: rows[name] for name in ("records", "latency", "moves", "redirects")},
         "timelines": [timeline()],
     }
 

@@ -12,7 +12,7 @@ import pytest
 from report_documents import described, large, redirected, small, table_row, timeline
 
 from kipctl.report.html import svg
-from kipctl.report.html.answer import answer, doubts
+from kipctl.report.html.answer import answer, at_a_glance, doubts, facts
 from kipctl.report.html.page import page
 from kipctl.report.html.parts import Page
 from kipctl.report.html.spread import MOST_LINES, latency_picture, metadata_picture, steps
@@ -88,11 +88,13 @@ def test_the_page_of_an_experiment_begins_with_what_it_found(drawn: Page) -> Non
     answered = Paragraph("A client asks alone.", ("Another <b>does not</b>.",))
     again = page(small(), of=Report("experiment metadata", {}, (found,), opening=(answered,)))
     shown = [word.strip() for word in Elements(again.html).words if word.strip()]
-    body = shown.index("kipctl experiment metadata", 1)
-    assert shown[body + 1] == "A client asks alone. Another <b>does not</b>."
-    assert shown.index("What the experiment found") < shown.index("new topics alone")
-    assert shown.index("new topics alone") < shown.index("What happened, in time", body + 9)
-    assert "<h1>kipctl experiment metadata</h1>" in again.html
+    body = shown.index("kipctl experiment metadata: noon", 1)
+    assert shown[body + 2] == "A client asks alone."
+    body = shown.index("What was found", shown.index("The runs") + 1)
+    assert shown[body + 1] == "Another <b>does not</b>."
+    assert shown.index("What was found") < shown.index("new topics alone")
+    assert shown.index("new topics alone") < shown.index("What happened, in time", body)
+    assert "<h1>kipctl experiment metadata: noon</h1>" in again.html
     # All else is the same every time.
     rest = [
         text.partition('<section aria-labelledby="timeline">') for text in (again.html, drawn.html)
@@ -234,51 +236,125 @@ def test_phases_follow_one_another_and_add_up() -> None:
 
 def arms(**tables: list[dict[str, Any]]) -> dict[str, Any]:
     document = small()
-    document["arms"] = {"records": [], "moves": [], "redirects": []} | tables
+    document["arms"] = {"records": [], "latency": [], "moves": [], "redirects": []} | tables
     return document
 
 
 MOVES = partial(table_row, "moves", api="produce", moves=3, wait_ms__p99=1, wait_ms__max=1)
 RECORDS = partial(table_row, "records", acknowledged=500)
 HINTS = ("hints_present", *(f"hints__{name}" for name in ("followed", "known", "ignored")))
-REFUSED = partial(table_row, "redirects", errors=9, **dict.fromkeys(HINTS, 0))
+REFUSED = partial(table_row, "redirects", api="produce", errors=9, **dict.fromkeys(HINTS, 0))
 
 
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
-        ({}, "1 x rotate, of 12 partitions in all. No client met a moved leader."),
+        ({}, "No client met a moved leader."),
         (
             {"moves": [MOVES(wait_ms__p50=1, wait_ms__p99=101)]},
-            "A client met 3 moved leaders and waited for each of them 1.000 ms (p50), "
-            "101.0 ms (p99), at most 1.000 ms.",
+            "kipctl's client (kip951) met 3 moved leaders and waited 1.000 ms for each (p50), "
+            "1.000 ms at most.",
         ),
         (
-            {"moves": [MOVES(wait_ms__p50=0.3), MOVES(arm="baseline", wait_ms__p50=101)]},
-            "Wait for each moved leader, p50 and p99: kip951 0.300 ms and 1.000 ms (3 met); "
-            "baseline 101.0 ms and 1.000 ms (3 met).",
+            {"moves": [MOVES(wait_ms__p50=0.3), MOVES(arm="librdkafka", wait_ms__p50=101)]},
+            "For a moved leader kipctl's client (kip951) waited 0.300 ms (p50), librdkafka "
+            "101.0 ms.",
         ),
         (
             {"moves": [MOVES(api=api, wait_ms__p50=0.3) for api in ("fetch", "produce")]},
-            "p50 and p99: consumer 0.300 ms and 1.000 ms (3 met); producer 0.300 ms",
+            "For a moved leader consumer waited 0.300 ms (p50), producer 0.300 ms.",
         ),
-        ({"redirects": [REFUSED()]}, "Hints: none in 9 refusals."),
         (
-            {
-                "redirects": [
-                    REFUSED(hints_present=8, hints__followed=5, hints__known=3),
-                    REFUSED(arm="baseline", hints_present=9, hints__ignored=9),
-                ]
-            },
-            "Hints: kip951 in 8 of 9 refusals, followed 5 times, known already 3 times; baseline "
-            "in 9 of 9 refusals, followed 0 times.",
+            {"records": [RECORDS(failed=0)]},
+            "No client met a moved leader; all 500 records were acknowledged.",
         ),
-        ({"records": [RECORDS(failed=0)]}, "All 500 records were acknowledged, none failed."),
-        ({"records": [RECORDS(failed=1)]}, "1 record failed, 500 were acknowledged."),
+        (
+            {"records": [RECORDS(failed=1)]},
+            "No client met a moved leader; of 501 records 1 failed.",
+        ),
     ],
 )
 def test_the_answer(tables: dict[str, Any], said: str) -> None:
-    assert said in answer(arms(**tables))
+    assert answer(arms(**tables)) == said
+
+
+TOOK = partial(table_row, "latency", time="latency", time_ms__p99=40)
+
+
+@pytest.mark.parametrize(
+    ("tables", "rows"),
+    [
+        ({}, ()),
+        (
+            {
+                "moves": [MOVES(wait_ms__p50=0.6), MOVES(arm="baseline", wait_ms__p50=101)],
+                "latency": [TOOK(), TOOK(time="service", time_ms__p99=1)],
+                "redirects": [
+                    REFUSED(hints_present=8, hints__followed=5, hints__known=3)
+                    | {"client_share_ms": {"p50": 0.6}},
+                    REFUSED(arm="baseline", hints_present=9, hints__ignored=9),
+                ],
+            },
+            (
+                ("baseline", 101, 1, None, 3, "0 of 9", "ignores hints"),
+                ("kip951", 0.6, 1, 40, 3, "8 of 8", "follows hints"),
+            ),
+        ),
+        (
+            {"redirects": [REFUSED()]},
+            (("kip951", None, None, None, 0, "none in 9 refusals", "is sent no hints"),),
+        ),
+        (
+            {"records": [RECORDS(arm="calm")], "latency": [TOOK(arm="calm")]},
+            (("calm", None, None, 40, 0, "-", "met no moved leader"),),
+        ),
+        (
+            {"moves": [MOVES(api="fetch", wait_ms__p50=1)], "latency": [TOOK()]},
+            (("kip951", 1, 1, None, 3, "-", "met no moved leader"),),
+        ),
+    ],
+    ids=["nothing", "two arms", "no hints", "no move", "records are not a consumer's"],
+)
+def test_a_row_an_arm(tables: dict[str, Any], rows: tuple[Any, ...]) -> None:
+    assert at_a_glance(arms(**tables)).rows == rows
+
+
+def test_what_a_tap_says_of_a_client_is_its_verdict() -> None:
+    said = {"client_id": "shop", "verdict": {"behaviour": "waits"}}
+    document = arms(moves=[MOVES(arm="shop", wait_ms__p50=1)], redirects=[REFUSED(arm="shop")])
+    document["runs"] = [described(arm="tap", clients=[said, said | {"client_id": "other"}])]
+    assert at_a_glance(document).rows[0][-1] == "follows hints after its backoff"
+    document["runs"] *= 2
+    document["runs"].append(
+        described(arm="shop", clients=[said | {"verdict": {"behaviour": "unknown"}}])
+    )
+    [row] = at_a_glance(document).rows
+    assert row[-1] == "follows hints after its backoff (2), cannot be told (1)"
+
+
+def test_when_and_where_it_was() -> None:
+    document = small()
+    document["runs"] = [
+        described(settings={"cluster_id": "abc", "kafka_version": "4.3.1", "kipctl_version": "-"})
+    ]
+    assert facts(document) == (
+        "2026-01-31 12:00 UTC · 5 s · cluster abc · Kafka 4.3.1 · 1 x rotate"
+    )
+    document["runs"] += [
+        described("late", started="2026-01-31T13:30:07+00:00", span_us=(0, 9_600_000))
+    ]
+    assert facts(document).startswith(
+        "2 runs · 2026-01-31 12:00 UTC to 2026-01-31 13:30 UTC · 5 to 10 s each · cluster abc"
+    )
+
+
+def test_five_slow_batches_are_seen_and_the_rest_is_folded() -> None:
+    document = small()
+    document["slowest"] = [redirected(partition=number) for number in range(7)]
+    _, _, slowest = page(document).html.partition('<h2 id="slowest">')
+    before, folded, _ = slowest.partition("<summary>2 more</summary>")
+    assert folded
+    assert before.count("A batch of orders-") == 5 * 2  # its summary, and its picture's words
 
 
 def test_doubts_name_their_run_where_there_are_several() -> None:

@@ -22,7 +22,7 @@ from kipctl.report.tables import Paragraph, Report, Tone
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kipctl.documents.analysis import ReportDocument, TitledComparison
+    from kipctl.documents.analysis import NamedComparison, ReportDocument
     from kipctl.documents.pages import RunPictures
     from kipctl.pipeline.period import Period
 
@@ -93,7 +93,7 @@ def _file_name(run: str) -> str:
     return kept.strip("-.") or "runs"
 
 
-def _comparisons(spark: "SparkSession", document: "RunPictures") -> "list[TitledComparison]":
+def _comparisons(spark: "SparkSession", document: "RunPictures") -> "list[NamedComparison]":
     """The first arm against each other, where there are few, each with runs enough."""
     from kipctl.pipeline.compare import compare
     from kipctl.pipeline.inputs import open_runs
@@ -107,9 +107,9 @@ def _comparisons(spark: "SparkSession", document: "RunPictures") -> "list[Titled
         return []
     (first, of_first), *others = by_arm.items()
     a = open_runs(spark, of_first)
-    found: list[TitledComparison] = []
+    found: list[NamedComparison] = []
     for arm, paths in others:
         b = open_runs(spark, paths)
         compared = comparison_document(a, b, compare(a, b))
-        found.append({**compared, "title": f"A: {first}, B: {arm}", "gates": []})
+        found.append({**compared, "names": (first, arm), "gates": []})
     return found

@@ -135,7 +135,7 @@ def compare(
     from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.preflight import check_runs
     from kipctl.report.comparison import comparison_document
-    from kipctl.report.run_tables import compare_answer, compare_tables, run_warnings
+    from kipctl.report.run_tables import compare_answer, compare_tables, run_warnings, side_names
     from kipctl.trace.stored_runs import path_of
 
     place = on.place
@@ -154,7 +154,12 @@ def compare(
                 environment.message(sentence)
         comparison = compare_traces(of_a, of_b)
         if html:
-            sides = {run.path: "A" for run in of_a.runs} | {run.path: "B" for run in of_b.runs}
+            names = side_names(*([run.name for run in side.runs] for side in (of_a, of_b)))
+            sides = {
+                run.path: name
+                for side, name in zip((of_a, of_b), names, strict=True)
+                for run in side.runs
+            }
             pictured = report_document(spark, list(sides), arms=sides)
     by_name = {compared.measure.name: compared for compared in comparison.measures}
     holding = [gate for gate in gates if gate.trips(by_name[gate.measure].for_gates)]
@@ -162,7 +167,9 @@ def compare(
         "gates": [{"condition": gate.text, "holds": gate in holding} for gate in gates]
     }
     if html and pictured:
-        write_page(html, pictured, [{"title": "B beside A", **document}])
+        answered = paragraphs(*compare_answer(document, names))
+        tables = compare_tables(document, names)
+        write_page(html, pictured, of=Report("runs compare", document, tables, opening=answered))
         environment.message(f"Written: {html}")
     opening = paragraphs(*compare_answer(document))
     report = Report("runs compare", document, compare_tables(document), opening=opening)

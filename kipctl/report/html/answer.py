@@ -1,24 +1,201 @@
-"""The sentence that a report begins with, and what spoils its runs."""
+"""What a report begins with: a sentence, a row an arm or client, of when and where it is, and what
+spoils its runs."""
 
+from collections import Counter
 from collections.abc import Iterator
 
+from kipctl.client_behaviour.behaviour import Behaviour, Seen, judge
+from kipctl.client_behaviour.episode import Outcome
 from kipctl.counts import counted
-from kipctl.documents.pages import Row, Rows, RunPictures
+from kipctl.documents.pages import DrawnRun, Row, Rows, RunPictures
 from kipctl.report.html.words import first_few, in_ms
+from kipctl.report.tables import Cell, Column, Table
 from kipctl.report.tap_tables import verdicts
 
-_MOST_ARMS = 4
+_MOST_NAMES = 3
 _CLIENTS = {"produce": "producer", "fetch": "consumer"}
+_OWN = ("kip951", "refresh", "baseline")
+"""Arms of kipctl's own client."""
+_VERDICTS = {
+    Behaviour.FOLLOWS: "follows hints",
+    Behaviour.LOOPS: "loops",
+    Behaviour.WAITS: "follows hints after its backoff",
+    Behaviour.IGNORES: "ignores hints",
+    Behaviour.NO_HINTS: "is sent no hints",
+    Behaviour.UNUSABLE: "is sent hints of no use",
+    Behaviour.UNKNOWN: "cannot be told",
+    Behaviour.NOT_MET: "met no moved leader",
+}
 
 
 def answer(document: RunPictures) -> str:
-    """What a tap says of each client, or what moved, what a client waited for each moved leader,
-    whether hints were used; what was lost: from the tables by arm."""
+    """What moved leaders cost clients, and what became of the records, in a sentence."""
+    moves, records = document["arms"]["moves"], document["arms"]["records"]
+    waited = _waited(moves)
+    acknowledged, failed = (sum(row[of] for row in records) for of in ("acknowledged", "failed"))
+    if failed:
+        # What a tap did not see again a client may have sent in other batches.
+        is_all_seen = not any(run["clients"] for run in document["runs"])
+        became = "failed" if is_all_seen else "failed, or were not seen again"
+        return f"{waited}; of {counted(acknowledged + failed, 'record')} {failed:,} {became}."
+    settled = f"; all {counted(acknowledged, 'record')} were acknowledged" if records else ""
+    return f"{waited}{settled}."
+
+
+def _waited(moves: Rows) -> str:
+    if not moves:
+        return "No client met a moved leader"
+    ranked = sorted(moves, key=lambda row: float(row["wait_ms"]["p50"]))
+    best, worst = ranked[0], ranked[-1]
+    if len(moves) == 1:
+        return (
+            f"{client(best, [])} met {counted(best['moves'], 'moved leader')} and waited"
+            f" {in_ms(best['wait_ms']['p50'])} for each (p50), {in_ms(best['wait_ms']['max'])} at"
+            " most"
+        )
+    return (
+        f"For a moved leader {client(best, moves)} waited {in_ms(best['wait_ms']['p50'])} (p50),"
+        f" {client(worst, moves)} {in_ms(worst['wait_ms']['p50'])}"
+    )
+
+
+def told_by_taps(document: RunPictures) -> list[str]:
+    """What a tap said of each client, and what to do about it."""
+    return [said for run in document["runs"] for said in verdicts(run["clients"])]
+
+
+def at_a_glance(document: RunPictures) -> Table:
+    """A row an arm or client: what moved leaders cost it, and what it makes of hints."""
     arms = document["arms"]
-    parts = [said for run in document["runs"] for said in verdicts(run["clients"])]
-    parts = parts or [_moved(document), _waited(arms["moves"]), _hints(arms["redirects"])]
-    parts.append(_settled(arms["records"]))
-    return " ".join(part for part in parts if part)
+    moves, redirects = ({_key(row): row for row in arms[of]} for of in ("moves", "redirects"))
+    records = {row["arm"]: row for row in arms["records"]}
+    latency = {row["arm"]: row for row in arms["latency"] if row["time"] == "latency"}
+    met = {**moves, **redirects}
+    of_arms = {arm for arm, _ in met}
+    rest = {(arm, ""): row for arm, row in records.items() if arm not in of_arms}
+    rows = {**met, **rest}
+    told = [*rows.values()]
+
+    def cells(key: tuple[str, str], row: Row) -> tuple[Cell, ...]:
+        wait = moves[key]["wait_ms"] if key in moves else {}
+        took = latency.get(key[0]) if key[1] != "fetch" else None
+        return (
+            client(row, told),
+            wait.get("p50"),
+            wait.get("p99"),
+            took["time_ms"]["p99"] if took else None,
+            moves[key]["moves"] if key in moves else 0,
+            _hints(redirects.get(key)),
+            _verdict(key[0], redirects.get(key), document["runs"]),
+        )
+
+    return Table(
+        "At a glance",
+        (
+            "client",
+            Column("wait p50 ms", 1),
+            Column("wait p99 ms", 1),
+            Column("records p99 ms", 1),
+            "leaders met",
+            "hints followed",
+            "verdict",
+        ),
+        tuple(cells(key, rows[key]) for key in sorted(rows)),
+        ("A wait is for one moved leader: backoff and Metadata, from the first refusal on.",),
+        name="glance",
+    )
+
+
+def _key(row: Row) -> tuple[str, str]:
+    return row["arm"], row["api"]
+
+
+def _hints(row: Row | None) -> str:
+    """How many of the refusals named a leader, and how many of these were followed, by a client
+    that may have known it already."""
+    if row is None:
+        return "-"
+    if not row["hints_present"]:
+        return f"none in {counted(row['errors'], 'refusal')}"
+    used = row["hints"]["followed"] + row["hints"]["known"]
+    return f"{used:,} of {row['hints_present']:,}"
+
+
+def _verdict(arm: str, row: Row | None, runs: list[DrawnRun]) -> str:
+    """What taps said of the client; without one, judged by the same rule."""
+    said = [
+        one["verdict"]["behaviour"]
+        for run in runs
+        for one in run["clients"]
+        if arm in (run["arm"], one["client_id"] or "-") and one.get("verdict")
+    ]
+    # Of an arm with several clients the one that met leader errors counts.
+    met = [Behaviour(behaviour) for behaviour in said if behaviour != Behaviour.NOT_MET]
+    if not met and row is not None:
+        met = [judge(_seen(row)).behaviour]
+    counts = Counter(_VERDICTS[behaviour] for behaviour in met or [Behaviour.NOT_MET])
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{verdict} ({runs})" for verdict, runs in counts.most_common())
+
+
+def _seen(row: Row) -> Seen:
+    """Redirects of kipctl's own client, which says itself what it did with each hint."""
+    hints = row["hints"]
+    return Seen(
+        leader_errors=row["errors"],
+        hints=row["hints_present"],
+        outcomes={
+            Outcome.FOLLOWED: hints["followed"],
+            Outcome.BY_METADATA: hints["known"],
+            Outcome.ELSEWHERE: hints["ignored"],
+        },
+        reaction_p50_us=round(1000 * row["client_share_ms"]["p50"]),
+    )
+
+
+def facts(document: RunPictures) -> str:
+    """When it was, how long, of which cluster, of which versions, and what was done meanwhile."""
+    runs = document["runs"]
+    spans = [end - begin for run in runs if run["span_us"] for begin, end in [run["span_us"]]]
+    lasted = sorted(round(span / 1e6) for span in (min(spans), max(spans))) if spans else []
+    each = " each" if len(runs) > 1 else ""
+    parts = [
+        counted(len(runs), "run") if len(runs) > 1 else "",
+        " to ".join(dict.fromkeys(when(at) for at in _ends([run["started"] for run in runs]))),
+        f"{' to '.join(f'{s:,}' for s in dict.fromkeys(lasted))} s{each}" if lasted else "",
+        _of_settings(runs, "cluster_id", "cluster"),
+        _of_settings(runs, "kafka_version", "Kafka"),
+        _of_settings(runs, "kipctl_version", "recorded by kipctl"),
+        _done(document),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def when(started: str) -> str:
+    """A moment of `run.json` as people write it."""
+    return f"{started[:16].replace('T', ' ')} UTC"
+
+
+def _ends(moments: list[str | None]) -> list[str]:
+    known = sorted(moment for moment in moments if moment)
+    return [known[0], known[-1]] if known else []
+
+
+def _of_settings(runs: list[DrawnRun], name: str, called: str) -> str:
+    values = dict.fromkeys(run["settings"].get(name, "-") for run in runs)
+    values.pop("-", None)
+    return f"{called} {first_few(values, _MOST_NAMES)}" if values else ""
+
+
+def _done(document: RunPictures) -> str:
+    done: Rows = document["analysis"]["actions"]
+    if not done and len(document["runs"]) == 1 and document["runs"][0]["clients"]:
+        return document["runs"][0]["actions"]  # what a tap did has no table
+    kinds = Counter(str(action["action"]) for action in done)
+    failed = sum(1 for action in done if action["error"])
+    named = first_few((f"{times:,} x {kind}" for kind, times in kinds.items()), 4)
+    return named + (f" ({counted(failed, 'action')} failed)" if failed else "")
 
 
 def doubts(document: RunPictures) -> list[str]:
@@ -40,70 +217,14 @@ def _doubts(document: RunPictures) -> Iterator[str]:
             yield f"{of}{doubt}"
 
 
-def _moved(document: RunPictures) -> str:
-    done: Rows = document["analysis"]["actions"]
-    failed = sum(1 for action in done if action["error"])
-    kinds: dict[str, int] = {}
-    for action in done:
-        kinds[action["action"]] = kinds.get(action["action"], 0) + 1
-    if not kinds:
-        return "Nothing was done to the cluster that is recorded."
-    named = first_few((f"{times:,} x {kind}" for kind, times in kinds.items()), 4)
-    partitions = sum(action["partitions"] or 0 for action in done)
-    runs = len(document["runs"])
-    said = f"{named}, of {counted(partitions, 'partition')} in all"
-    said += f", over {runs:,} runs" if runs > 1 else ""
-    return said + (f" ({counted(failed, 'action')} failed)." if failed else ".")
-
-
-def _waited(moves: Rows) -> str:
-    if not moves:
-        return "No client met a moved leader."
-    if len(moves) == 1:
-        [only] = moves
-        return (
-            f"A client met {counted(only['moves'], 'moved leader')} and waited for each of them "
-            f"{in_ms(only['wait_ms']['p50'])} (p50), {in_ms(only['wait_ms']['p99'])} (p99),"
-            f" at most {in_ms(only['wait_ms']['max'])}."
-        )
-    named = (
-        f"{client(row, moves)} {in_ms(row['wait_ms']['p50'])} and "
-        f"{in_ms(row['wait_ms']['p99'])} ({row['moves']:,} met)"
-        for row in moves
-    )
-    return f"Wait for each moved leader, p50 and p99: {first_few(named, _MOST_ARMS, '; ')}."
-
-
 def client(row: Row, among: Rows) -> str:
-    """Whose row it is: its arm, its client (producer or consumer), or both, as rows differ."""
-    kind = _CLIENTS.get(row.get("api", ""), "client")
-    if len({of.get("api") for of in among}) == 1:
-        return str(row["arm"])
-    return kind if len({of["arm"] for of in among}) == 1 else f"{row['arm']}, {kind}"
-
-
-def _hints(redirects: Rows) -> str:
-    """Of each arm, or client, how many of its refusals named a leader, and what it did then."""
-    said = [(client(row, redirects), _used(row)) for row in redirects if row["errors"]]
-    if len(said) == 1:
-        return f"Hints: {said[0][1]}."
-    shown = first_few((f"{whose} {used}" for whose, used in said), _MOST_ARMS, "; ")
-    return f"Hints: {shown}." if said else ""
-
-
-def _used(row: Row) -> str:
-    refusals = counted(row["errors"], "refusal")
-    if not row["hints_present"]:
-        return f"none in {refusals}"
-    known = f", known already {row['hints']['known']:,} times" if row["hints"]["known"] else ""
-    present, followed = row["hints_present"], row["hints"]["followed"]
-    return f"in {present:,} of {refusals}, followed {followed:,} times{known}"
-
-
-def _settled(records: Rows) -> str:
-    if not records:
-        return ""
-    acknowledged, failed = (sum(row[of] for row in records) for of in ("acknowledged", "failed"))
-    if failed:
-        return f"{counted(failed, 'record')} failed, {acknowledged:,} were acknowledged."
-    return f"All {counted(acknowledged, 'record')} were acknowledged, none failed."
+    """Whose row it is: its arm, its client (producer or consumer), or both, as rows differ. An arm
+    of kipctl's own client beside others, or alone, says so."""
+    arms, kinds = {of["arm"] for of in among}, {of["api"] for of in among if of.get("api")}
+    arm = str(row["arm"])
+    if arm in _OWN and (not arms or not arms <= {*_OWN}):
+        arm = f"kipctl's client ({arm})"
+    if len(kinds) < 2 or not row.get("api"):
+        return arm
+    kind = _CLIENTS[row["api"]]
+    return kind if len(arms) == 1 else f"{arm}, {kind}"

@@ -10,7 +10,7 @@ from kipctl.report.html import MARK
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.documents.analysis import ReportDocument, TitledComparison, WrittenPage
+    from kipctl.documents.analysis import NamedComparison, ReportDocument, WrittenPage
     from kipctl.documents.pages import RunPictures
     from kipctl.report.html.parts import Page
 
@@ -24,21 +24,21 @@ def check_html(file: Path) -> Path:
 def write_page(
     file: Path,
     document: "RunPictures",
-    comparisons: "Sequence[TitledComparison]",
+    comparisons: "Sequence[NamedComparison]" = (),
     svg: str | None = None,
     of: Report | None = None,
 ) -> "ReportDocument":
     """Write the page of runs, and its pictures into the folder `svg`. What was written, and its
     answer."""
     from kipctl import __version__
-    from kipctl.report.html.answer import answer, doubts
+    from kipctl.report.html.answer import answer, doubts, told_by_taps
     from kipctl.report.html.page import page
 
     written = write_html(file, page(document, comparisons, __version__, of), svg)
     return {
         **written,
         "runs": [run["run"] for run in document["runs"]],
-        "answer": answer(document),
+        "answer": " ".join((answer(document), *told_by_taps(document))),
         "doubts": doubts(document),
     }
 

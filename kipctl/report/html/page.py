@@ -5,18 +5,27 @@ from dataclasses import replace
 from typing import Literal
 
 from kipctl.counts import counted
-from kipctl.documents.analysis import TitledComparison
+from kipctl.documents.analysis import NamedComparison
 from kipctl.documents.pages import RunPictures
 from kipctl.next_step import Command
 from kipctl.report.analysis_tables import analysis_tables
-from kipctl.report.html.answer import answer, doubts
+from kipctl.report.html.answer import (
+    answer,
+    at_a_glance,
+    doubts,
+    facts,
+    told_by_taps,
+    when,
+)
 from kipctl.report.html.parts import (
     Page,
     Section,
+    Top,
     details,
     framed,
     html_figure,
     html_table,
+    paragraph,
     svg_file,
     text,
 )
@@ -31,24 +40,26 @@ from kipctl.report.html.spread import (
 )
 from kipctl.report.html.svg import Picture
 from kipctl.report.html.timeline import timeline_picture, timeline_tables
+from kipctl.report.html.words import first_few
 from kipctl.report.run_tables import compare_tables
 from kipctl.report.tables import Column, Report, Table
 
 Keep = Callable[[Picture], Picture]
 _MOST_RUNS = 60
 _MOST_STEPS = 20
+_SLOWEST_SHOWN = 5
 
 
 def page(
     document: RunPictures,
-    comparisons: Sequence[TitledComparison] = (),
+    comparisons: Sequence[NamedComparison] = (),
     version: str = "",
     of: Report | None = None,
 ) -> Page:
     """The page of a document of `kipctl.pipeline.pictures.report_document`.
 
     `comparisons` are documents of `runs compare`, each with a `title`, whose verdicts are shown.
-    With the result `of` an experiment the page begins.
+    With the result `of` an experiment, or of a comparison, the page begins.
     """
     pictures: dict[str, Picture] = {}
 
@@ -57,17 +68,11 @@ def page(
         return picture
 
     names = [run["run"] for run in document["runs"]]
-    title = f"{Command('report')}: {', '.join(names[:3])}" + (
-        " and others" if len(names) > 3 else ""
-    )
-    first = answer(document)
-    if of is not None:
-        title = f"kipctl {of.command}"
-        first = " ".join(
-            sentence
-            for paragraph in of.opening
-            for sentence in (paragraph.first, *paragraph.others)
-        )
+    title = f"kipctl {of.command if of else 'report'}: {first_few(names, 3)}"
+    first = of.opening[0].first if of else answer(document)
+    glance = html_table(at_a_glance(document), kind="glance")
+    if told := told_by_taps(document):
+        glance += details("What the tap said of each client", *map(paragraph, told))
     verdicts = list(_verdicts(comparisons))
     sections = [
         *(_result(of) if of is not None else ()),
@@ -82,21 +87,24 @@ def page(
     ]
     source = (
         f"Every number is one of <code>{Command('analyze runs')}</code> of the same runs; what "
-        "each picture shows is described in docs/report.md."
+        f"each picture shows: <code>{Command('explain report')}</code>."
     )
-    html = framed(title, first, doubts(document), sections, version, source)
+    top = Top(title, first, facts(document), glance)
+    html = framed(top, doubts(document), sections, version, source)
     return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})
 
 
 def _result(of: Report) -> Iterator[Section]:
-    yield Section("result", "What the experiment found", "".join(map(html_table, of.tables)))
+    _, *told = (text for one in of.opening for text in (one.first, *one.others))
+    inside = "".join((*map(paragraph, told), *map(html_table, of.tables)))
+    yield Section("result", "What was found", inside)
 
 
-def _verdicts(comparisons: Sequence[TitledComparison]) -> Iterator[Section]:
+def _verdicts(comparisons: Sequence[NamedComparison]) -> Iterator[Section]:
     if comparisons:
         inside = "".join(
-            f"<h3>{text(comparison['title'])}</h3>"
-            + "".join(map(html_table, compare_tables(comparison)))
+            f"<h3>{text(' and '.join(comparison['names']))}</h3>"
+            + "".join(map(html_table, compare_tables(comparison, comparison["names"])))
             for comparison in comparisons
         )
         yield Section("verdicts", "Do they differ?", inside)
@@ -166,6 +174,7 @@ def _slowest(document: RunPictures, keep: Keep) -> Iterator[Section]:
         f"<p>The {len(slowest)}{of} redirected batches and Fetches that took longest, each with "
         "its phases. Open one.</p>"
     ]
+    batches = []
     for number, batch in enumerate(slowest, 1):
         table = Table(
             "Phases",
@@ -190,7 +199,10 @@ def _slowest(document: RunPictures, keep: Keep) -> Iterator[Section]:
         )
         drawn = keep(waterfall_picture(batch, number))
         figure = html_figure(drawn, table, attempts, caption="", most=_MOST_STEPS)
-        shown.append(details(f"{number}. {batch_words(batch)}", figure))
+        batches.append(details(f"{number}. {batch_words(batch)}", figure))
+    shown += batches[:_SLOWEST_SHOWN]
+    if rest := batches[_SLOWEST_SHOWN:]:
+        shown.append(details(f"{len(rest)} more", *rest))
     yield Section("slowest", "The slowest redirected batches", "".join(shown))
 
 
@@ -216,7 +228,14 @@ def _runs(document: RunPictures) -> Iterator[Section]:
         "Runs",
         ("run", "arm", "started", "command", "actions"),
         tuple(
-            (run["run"], run["arm"], run["started"], run["command"], run["actions"]) for run in runs
+            (
+                run["run"],
+                run["arm"],
+                when(run["started"]) if run["started"] else None,
+                run["command"],
+                run["actions"],
+            )
+            for run in runs
         ),
     )
     settings = [

@@ -26,6 +26,16 @@ class Page:
     pictures: Mapping[str, str]
 
 
+class Top(NamedTuple):
+    """What a page begins with: its title, its answer in a sentence, when and where it was (in
+    short), and what is read at a glance (HTML)."""
+
+    title: str
+    answer: str
+    facts: str = ""
+    glance: str = ""
+
+
 class Section(NamedTuple):
     """A part of a page."""
 
@@ -35,15 +45,15 @@ class Section(NamedTuple):
 
 
 def framed(
-    title: str,
-    answer: str,
+    top: Top,
     doubts: Sequence[str],
     sections: Sequence[Section],
     version: str,
     source: str,
 ) -> str:
-    """The whole page: its answer, what spoils it, links to its sections, the sections, kipctl's
+    """The whole page: its top, what spoils it, links to its sections, the sections, kipctl's
     version, and where the numbers are from (HTML)."""
+    facts = f'<p class="note">{text(top.facts)}</p>' if top.facts else ""
     links = "".join(
         f'<a href="#{section.anchor}">{text(section.title)}</a> ' for section in sections
     )
@@ -55,9 +65,9 @@ def framed(
     return (
         f'<!doctype html>\n{MARK}\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(title)}</title><style>{stylesheet()}</style></head><body>\n"
-        f'<header><h1>{text(title)}</h1><p class="answer">{text(answer)}</p>'
-        f'{_care(doubts)}<nav aria-label="Contents">{links}</nav></header>\n'
+        f"<title>{text(top.title)}</title><style>{stylesheet()}</style></head><body>\n"
+        f'<header><h1>{text(top.title)}</h1>{facts}<p class="answer">{text(top.answer)}</p>'
+        f'{top.glance}{_care(doubts)}<nav aria-label="Contents">{links}</nav></header>\n'
         f"<main>\n{body}\n</main>\n"
         f'<footer><p class="note">Made by kipctl {text(version)}. {source}</p></footer>\n'
         "</body></html>\n"
@@ -83,8 +93,14 @@ def stylesheet() -> str:
     return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 
 
-def html_table(table: Table, most: int = MOST_ROWS) -> str:
-    """A table that scrolls by itself where it is wider than the page, by keyboard too."""
+def paragraph(shown: object) -> str:
+    """Any text as a paragraph."""
+    return f"<p>{text(shown)}</p>"
+
+
+def html_table(table: Table, most: int = MOST_ROWS, kind: str = "") -> str:
+    """A table that scrolls by itself where it is wider than the page, by keyboard too. The cells of
+    one of a `kind` say what they are, as it may be drawn without its head."""
     right = [table.is_right(at) for at in range(len(table.columns))]
     head = "".join(
         f'<th scope="col"{_right(of)}>{text(title)}</th>'
@@ -93,7 +109,7 @@ def html_table(table: Table, most: int = MOST_ROWS) -> str:
     body = "\n".join(
         "<tr>"
         + "".join(
-            f"<td{_right(right[at], shown)}>{text(shown)}</td>"
+            f"<td{_right(right[at], shown)}{_named(kind, table.titles[at])}>{text(shown)}</td>"
             for at, cell in enumerate(row)
             for shown in [table.text(at, cell, ",")]
         )
@@ -107,14 +123,19 @@ def html_table(table: Table, most: int = MOST_ROWS) -> str:
     if len(notes) > _NOTES:
         more = (f'<p class="note">{text(note)}</p>' for note in notes[_NOTES:])
         under += details("More of it", *more)
+    of_kind = f' class="{kind}"' if kind else ""
     if not table.rows:
         return f"<p>{text(table.title)}</p>{under}"
     return (
         f'<p class="title">{text(table.title)}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{text(table.title)}">'
-        f'<table aria-label="{text(table.title)}"><thead><tr>{head}</tr></thead>'
+        f'<table{of_kind} aria-label="{text(table.title)}"><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>{under}"
     )
+
+
+def _named(kind: str, title: str) -> str:
+    return f' data-of="{text(title)}"' if kind else ""
 
 
 def _right(is_right: bool, shown: str = "") -> str:

@@ -14,6 +14,7 @@ from kipctl.next_step import Command
 from kipctl.report.html.parts import (
     Page,
     Section,
+    Top,
     details,
     framed,
     html_figure,
@@ -72,12 +73,15 @@ def request_log_page(
     sections.append(Section("tables", "All other tables", inside))
     source = (
         f"Every number is one of <code>{Command('analyze request-log')}</code> of the same logs; "
-        "what each means is described in docs/request-log.md."
+        f"what each means: <code>{Command('explain request-log')}</code>."
     )
     html = framed(
-        f"{Command('analyze request-log')}: {first_few(paths, _MOST_NAMED)}",
-        " ".join(
-            (f"{_name(one)}: " if several else "") + _answer(one) for one in document["clusters"]
+        Top(
+            f"{Command('analyze request-log')}: {first_few(paths, _MOST_NAMED)}",
+            " ".join(
+                (f"{_name(one)}: " if several else "") + _answer(one)
+                for one in document["clusters"]
+            ),
         ),
         list(_doubts(document)),
         sections,

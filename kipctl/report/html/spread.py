@@ -48,22 +48,23 @@ def latency_picture(document: RunPictures) -> Picture | None:
 
 def metadata_picture(document: RunPictures) -> Picture | None:
     """Metadata requests by cause and arm, the mean of an arm's runs; None without any."""
-    runs: dict[str, int] = {}
+    of_arm: dict[str, set[str]] = {}
     for run in document["runs"]:
-        runs[run["arm"]] = runs.get(run["arm"], 0) + 1
+        of_arm.setdefault(run["arm"], set()).add(run["run"])
     sums: dict[tuple[str, str], int] = {}
     rows: Rows = document["analysis"]["metadata"]
     for row in rows:
+        of_arm.setdefault(row["arm"], set()).add(row["run"])  # a tap's arms are its clients
         key = (row["cause"] or "not known", row["arm"])
         sums[key] = sums.get(key, 0) + row["requests"]
     if not sums:
         return None
     has_arms = len({arm for _, arm in sums}) > 1
-    arms = list(runs)
+    arms = list(of_arm)
     bars = [
         (
             cause.replace("_", " ") + (f", {short(arm, 14)}" if has_arms else ""),
-            sums[cause, arm] / runs[arm],
+            sums[cause, arm] / len(of_arm[arm]),
             SERIES[arms.index(arm) % len(SERIES)],
         )
         for cause, arm in sorted(sums)

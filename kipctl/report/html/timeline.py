@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -27,7 +28,11 @@ from kipctl.report.tables import Column, Table
 
 MOST_ACTIONS = 60
 """Lines of actions that are drawn."""
-_LINES = (("p50", 0, 1.6), ("p99", 1, 1.4), ("max", 2, 1.2))
+_LINES = (("p50", 0, 1.6), ("p99", 1, 1.4), ("max", 2, 6.0))
+"""The maximum is a pale band, on which the p99 is still seen where both are the same."""
+_PALE = 0.35
+_SPARSE = 4
+"""Of so many buckets one is followed by a gap: marks alone, as lines would be scraps."""
 _MOST_BROKERS = len(SERIES)
 _MOST_NAMED = 160
 _MARKS = ("o", "s", "^")
@@ -234,7 +239,12 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
     plain_axes(axes)
     axes.set_title("Latency, ms", fontweight="bold", pad=18)
     axes.set_yscale("log")
+    numbers = [row["window"] for row in rows]
+    gaps = sum(later > number + 1 for number, later in pairwise(numbers))
+    is_sparse = gaps * _SPARSE > len(rows)
+    marked = range(len(rows)) if is_sparse else _alone(numbers)
     for name, style, width in _LINES:
+        is_band = name == "max"
         at: list[float] = []
         shown: list[float] = []
         last = None
@@ -248,19 +258,23 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
         axes.plot(
             at,
             shown,
-            label=name,
+            label=None if is_sparse else name,
             color=SERIES[style],
-            linestyle=DASHES[style],
+            linestyle="none" if is_sparse else "solid" if is_band else DASHES[style],
             linewidth=width,
+            alpha=_PALE if is_band else None,
+            zorder=1.5 if is_band else 2,
+            solid_capstyle="butt",
         )
-        alone = _alone([row["window"] for row in rows])
         axes.plot(
-            [(rows[number]["window"] + 0.5) * bucket_us / 1e6 for number in alone],
-            [_of_row(rows[number], name) for number in alone],
+            [(numbers[one] + 0.5) * bucket_us / 1e6 for one in marked],
+            [_of_row(rows[one], name) for one in marked],
             color=SERIES[style],
             linestyle="none",
             marker=_MARKS[style],
-            markersize=3,
+            markersize=width if is_band else 3,
+            alpha=_PALE if is_band else None,
+            label=name if is_sparse else None,
         )
     values = [_of_row(row, name) for row in rows for name, *_ in _LINES]
     axes.set_ylim(*log_limits(values))
