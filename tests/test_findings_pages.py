@@ -28,10 +28,11 @@ throttle-in-use throttle-left-behind unclean-election-allowed under-min-isr unde
 """
 DOUBTS = "acks-0 brokers-cold client-late few-moves machine-busy"
 CLIENTS = """
-endpoint-differs epoch-loop fenced-ignored hint-hot-loop hint-ignored hint-no-refresh
-hint-same-epoch-followed hint-to-refuser hint-undone hint-waited metadata-all-for-one
-metadata-everything metadata-storm no-metadata-after-6 other-connections-cut refetch-after-recheck
-replica-flip-flop replica-ignored replica-kept retries-exhausted sequence-trouble session-churn
+dead-leader-retried endpoint-differs epoch-loop fenced-ignored hint-hot-loop hint-ignored
+hint-no-refresh hint-same-epoch-followed hint-to-refuser hint-undone hint-waited
+metadata-all-for-one metadata-everything metadata-storm no-metadata-after-6 other-connections-cut
+position-loop rebootstrap-ignored recreated-ignored refetch-after-recheck replica-flip-flop
+replica-ignored replica-kept retries-exhausted sequence-trouble session-churn
 """
 """Names that people have written down: none is taken away, none gets another meaning."""
 NAMES = [*FINDINGS.split(), *DOUBTS.split(), *CLIENTS.split()]

@@ -123,6 +123,10 @@ class Event(StrEnum):
     SEQUENCE_REFUSED = "batches refused for their sequence"
     """`OFTEN`, for one partition."""
     OTHERS_CUT = "connections to other brokers closed at a hint"
+    DEAD_LEADER_RETRIED = "tried a broker that is gone"
+    REBOOTSTRAP_IGNORED = "went on with brokers that it was to leave"
+    RECREATED_IGNORED = "asked for a topic that was made anew as for the old one"
+    POSITION_REFUSED = "asked for a position that is refused again and again"
 
 
 SESSION_REQUESTS = 50

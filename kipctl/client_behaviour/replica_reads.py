@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from kipctl.client_behaviour.episode import AT_ONCE_US
 from kipctl.client_behaviour.facts import Event
+from kipctl.client_behaviour.in_a_row import AGAIN
 from kipctl.protocol.error_codes import ErrorCode
 
-_AGAIN = 3
-"""So often a consumer may do it: what was under way, and a retry."""
 FLIPS_US = 60_000_000
 """Consumers ask the leader again once in `metadata.max.age.ms`, 5 minutes unless less is set."""
 RECHECK_US = 30_000_000
@@ -42,7 +41,7 @@ class _Partition:
     erred: bool = False
     """The replica that is named answered an error, since: the leader is to be asked."""
     ignored: int = 0
-    sent_to_us: deque[int] = field(default_factory=lambda: deque(maxlen=_AGAIN + 1))
+    sent_to_us: deque[int] = field(default_factory=lambda: deque(maxlen=AGAIN + 1))
     """When it was sent to a replica that it had read from, and left."""
     refuser: int = _NOBODY
     refused_us: int = 0
@@ -92,7 +91,7 @@ def _stays_at_refuser(one: _Partition, answer: Answer) -> Iterator[Event]:
         one.refuser, one.refused_us, one.kept = answer.broker, answer.at_us, 0
     elif answer.sent_us >= one.refused_us:
         one.kept += 1
-        if one.kept > _AGAIN:
+        if one.kept > AGAIN:
             one.kept = 0
             yield Event.REPLICA_KEPT
 
@@ -103,7 +102,7 @@ def _named(one: _Partition, answer: Answer) -> Iterator[Event]:
     asked_after_us = answer.sent_us - one.named_us
     if one.was_read and not one.erred:
         one.sent_to_us.append(answer.at_us)
-        is_full = len(one.sent_to_us) > _AGAIN
+        is_full = len(one.sent_to_us) > AGAIN
         if is_full and answer.at_us - one.sent_to_us[0] < FLIPS_US:
             one.sent_to_us.clear()
             yield Event.REPLICA_FLIP
@@ -111,7 +110,7 @@ def _named(one: _Partition, answer: Answer) -> Iterator[Event]:
         one.ignored = 0
     elif asked_after_us >= 0:  # what was sent before was under way
         one.ignored += 1
-        if one.ignored > _AGAIN:
+        if one.ignored > AGAIN:
             one.ignored = 0
             yield Event.REPLICA_IGNORED
     one.named, one.by, one.named_us = answer.preferred, answer.broker, answer.at_us

@@ -1,27 +1,19 @@
 """What the tap reads in Produce, Fetch and Metadata, and what clients get to see of the answers."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from kipctl.client_behaviour.episode import Hint, HintFault
 from kipctl.client_behaviour.facts import Event
-from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.fetch_frames import read_fetch
 from kipctl.protocol.leader_hints import NO_HINT, leader_named
-from kipctl.protocol.metadata import MetadataResponseBroker
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.protocol.produce import NodeEndpoint
 from kipctl.protocol.produce_frames import read_success
 from kipctl.tap.batches import Batch
-from kipctl.tap.clients import Client, Leader
-from kipctl.tap.episodes import About, Way
+from kipctl.tap.episodes import About
 from kipctl.tap.fetches import NamedPartition, Session, refusal_of
 from kipctl.tap.leaders import PartitionId
-from kipctl.tap.observer import Observer
 from kipctl.tap.produce_requests import Refusal, answered, read_acks, read_produce
 from kipctl.tap.rewrite import (
     read_answer,
@@ -30,167 +22,13 @@ from kipctl.tap.rewrite import (
     with_body,
     without_hints,
 )
+from kipctl.tap.route import EPOCH_ERRORS, Api, Flight, Route
 
 PRODUCE, FETCH, METADATA = (int(key) for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA))
 SHARE = SHARE_FETCH, SHARE_ACKNOWLEDGE = int(ApiKey.SHARE_FETCH), int(ApiKey.SHARE_ACKNOWLEDGE)
-_NO_CAUSE = -1
-_EPOCH_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 _SEQUENCE_ERRORS = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 Followed = tuple[str | bytes, dict[tuple[str | bytes, int], Batch]]
 """A request's topic (the first, if it has several), and its batches."""
-
-
-@dataclass(slots=True)
-class Flight:
-    """A request on its way. `subject` is what its answer needs."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    size: int
-    sent_us: int
-    ahead: int
-    client: Client
-    subject: Any = None
-    cause: int = _NO_CAUSE
-    topics: int = 0
-    is_followed: bool = True
-    """It was read, and what it asks for is kept until its answer comes."""
-    is_answered: bool = True
-    """False where the client wants no answer (acks=0)."""
-
-
-@dataclass(slots=True)
-class Route:
-    """Where a connection of that number leads. `address` is the broker's, `host` what clients know
-    the tap by, and to the tap's ports so much is added in what they are told."""
-
-    observer: Observer
-    number: int
-    address: Address
-    host: str
-    connected_us: int
-    add_to_ports: int = 0
-
-    @property
-    def broker(self) -> int:
-        """The broker's id, -1 if it is not known."""
-        return self.observer.addresses.broker_at(self.address)
-
-    @property
-    def way(self) -> Way:
-        """Which broker is asked, and over which connection."""
-        return Way(self.broker, self.number)
-
-    def named(
-        self, brokers: Iterable[MetadataResponseBroker | NodeEndpoint], is_metadata: bool = False
-    ) -> None:
-        """An answer says where these are."""
-        found = ((at.node_id, at.host, at.port, at.rack) for at in brokers)
-        self.observer.addresses.learn(found, is_metadata)
-
-    def translate(self, host: str, port: int) -> Address:
-        """The tap's own address that stands for this one."""
-        ours = self.observer.addresses.port_for(Address(host, port))
-        return Address(self.host, ours + self.add_to_ports)
-
-    def translated(self, flight: Flight, frame: bytes, body: Any) -> bytes:
-        """The answer, with the tap's addresses in place of the brokers'."""
-        changed = translated(body, self.translate)
-        return with_body(flight.api_key, flight.version, frame, changed)
-
-    def leader_error(
-        self,
-        flight: Flight,
-        about: About,
-        refusal: Refusal,
-        now_us: int,
-        has_paused: bool | None = False,
-    ) -> Refusal:
-        """A partition's leader is another: learn from it what the tap needs to know.
-
-        Returns what the client gets to see of it, with what that is to it.
-        """
-        observer, client, partition = self.observer, flight.client, about.partition
-        client.leader_error = True
-        client.counts.leader_errors += 1
-        known, shown = client.leader_shown(partition), None
-        is_metadata_older = client.metadata_is_older(partition)
-        if refusal.hint_leader >= 0:
-            if refusal.is_draft:
-                client.counts.draft_hints += 1
-            else:
-                client.counts.hints += 1
-                observer.leaders.learn(partition, refusal.hint_leader, refusal.hint_epoch)
-            client.counts.dropped_hints += observer.spec.drop_hints
-        if observer.spec.drop_hints:
-            refusal = Refusal(refusal.error, refusal.base_offset)
-        if refusal.has_hint:
-            hint = Leader(refusal.hint_leader, refusal.hint_epoch)
-            place = observer.addresses.place(hint.broker)
-            is_placed = refusal.address and (not place or place == refusal.address)
-            fault = client.fault_of_hint(
-                partition, self.broker, hint, None if refusal.address is None else bool(is_placed)
-            )
-            # A leader fences off who knows an older epoch of it: that is no hint at another broker.
-            is_fenced = refusal.error == ErrorCode.FENCED_LEADER_EPOCH
-            if is_fenced and fault is HintFault.REFUSER:
-                fault, shown = None, None
-            else:
-                shown = Hint(*hint, fault)
-            refusal = refusal._replace(fault=fault, is_news=hint != known)
-            client.hinted(partition, hint)
-            if fault is None:
-                client.cut.hinted(now_us, self.broker, hint.broker)
-        seen_us = now_us + observer.delays.get(flight.api_key, 0)
-        client.episodes.refused(
-            about,
-            self.way,
-            flight.sent_us,
-            seen_us,
-            shown,
-            known,
-            has_paused,
-            is_fenced=refusal.error == ErrorCode.FENCED_LEADER_EPOCH,
-            is_metadata_older=is_metadata_older,
-        )
-        if observer.stale:
-            observer.stale.refused(partition, self.broker, now_us)
-        return refusal
-
-    def about(self, api: int, topic: str | bytes, number: int, producer: int = -1) -> About:
-        """What a request is about."""
-        return About(api, PartitionId(self.observer.leaders.topic(topic), number), producer)
-
-
-class Api(ABC):
-    """Follows one API's requests and answers on a connection.
-
-    Each method that takes a frame raises MalformedFrame for what cannot be read.
-    """
-
-    def __init__(self, route: Route) -> None:
-        self._route = route
-        self._observer = route.observer
-
-    @abstractmethod
-    def request(self, flight: Flight, frame: bytes) -> None:
-        """A request, which passes as it is: note what its answer needs."""
-
-    @abstractmethod
-    def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
-        """What the client is to get for the answer."""
-
-    def _note(
-        self, flight: Flight, event: Event, topic: str | bytes, partition: int, now_us: int
-    ) -> None:
-        """A partition was answered what matters where it comes again and again."""
-        about = PartitionId(self._observer.leaders.topic(topic), partition)
-        flight.client.sightings.once_more(event, now_us, about, self._route.broker)
-
-    @abstractmethod
-    def lost(self, flight: Flight, now_us: int) -> None:
-        """The request is never answered, as far as can be seen."""
 
 
 class ProduceApi(Api):
@@ -200,7 +38,7 @@ class ProduceApi(Api):
         """Where nothing is recorded a request is read only when something went wrong."""
         client = flight.client
         is_looked_at = client.waiting or flight.sent_us < client.episodes.look_until_us
-        if is_looked_at or self._observer.directory:
+        if is_looked_at or client.unreachable or self._observer.directory:
             acks, flight.subject = self._followed(flight, frame)
         else:
             acks, flight.subject = read_acks(frame, flight.version), frame
@@ -221,6 +59,9 @@ class ProduceApi(Api):
         if acks and flight.sent_us < client.episodes.look_until_us:
             for batch in batches.values():
                 client.episodes.sent(_about(batch), route.way, flight.sent_us)
+        if client.unreachable:
+            for batch in batches.values():
+                client.unreachable.sent(batch.partition, route.broker)
         return acks, (sent[0].topic if sent else "", batches)
 
     def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
@@ -228,7 +69,7 @@ class ProduceApi(Api):
         success = read_success(flight.version, memoryview(frame)[4:])
         client = flight.client
         if isinstance(flight.subject, bytes):
-            if success is not None and not client.episodes.open:
+            if success is not None and not (client.episodes.open or client.recreated):
                 client.took.add(now_us - flight.sent_us)
                 return frame
             _, flight.subject = self._followed(flight, flight.subject)
@@ -237,7 +78,7 @@ class ProduceApi(Api):
             for partition, base_offset in success:
                 if batch := batches.get((topic, partition)):
                     self._observer.batches.acknowledged(batch, base_offset, now_us)
-            if client.episodes.open:
+            if client.episodes.open or client.recreated:
                 for batch in batches.values():
                     self._accepted(flight, batch, now_us)
             return frame
@@ -251,6 +92,10 @@ class ProduceApi(Api):
                     self._accepted(flight, batch, now_us)
                 continue
             client.counts.produce_errors[refusal.error] += 1
+            if client.recreated:
+                self._route.refused_as_before(
+                    flight, one.topic, one.partition, refusal.error, now_us
+                )
             if refusal.error in _SEQUENCE_ERRORS:
                 self._note(flight, Event.SEQUENCE_REFUSED, one.topic, one.partition, now_us)
             if refusal.error in LEADER_ERRORS:
@@ -270,18 +115,21 @@ class ProduceApi(Api):
         return with_body(PRODUCE, flight.version, frame, changed)
 
     def _accepted(self, flight: Flight, batch: Batch, now_us: int) -> None:
-        way = self._route.way
-        flight.client.episodes.accepted(_about(batch), way, flight.sent_us, now_us)
+        way, client = self._route.way, flight.client
+        client.episodes.accepted(_about(batch), way, flight.sent_us, now_us)
+        client.recreated.accepted(batch.partition.topic)
 
-    def lost(self, flight: Flight, now_us: int) -> None:
+    def lost(self, flight: Flight, now_us: int) -> Iterable[PartitionId]:
         """See `Api`."""
         if isinstance(flight.subject, bytes):
             try:
                 _, flight.subject = self._followed(flight, flight.subject)
             except MalformedFrame:  # perhaps that is why the broker closed the connection
-                return
-        for batch in flight.subject[1].values():
+                return ()
+        batches = flight.subject[1].values()
+        for batch in batches:
             self._observer.batches.lost(batch, now_us)
+        return [batch.partition for batch in batches]
 
 
 def _about(batch: Batch) -> About:
@@ -305,9 +153,12 @@ class FetchApi(Api):
         again = self._observer.fetches.sent(
             flight.client, named, route.broker, flight.sent_us, route.connected_us
         )
-        asked = [route.about(FETCH, *one) for one in named] if episodes.open else []
+        unreachable = flight.client.unreachable
+        is_followed = episodes.open or unreachable
+        asked = [route.about(FETCH, *one) for one in named] if is_followed else []
         for about in asked:
             episodes.sent(about, route.way, flight.sent_us)
+            unreachable.sent(about.partition, route.broker)
         flight.subject = again, asked
 
     def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
@@ -328,17 +179,24 @@ class FetchApi(Api):
             for about in dict.fromkeys((*asked, *answered_now)):
                 if about not in in_error:
                     episodes.accepted(about, route.way, flight.sent_us, now_us)
+        recreated = flight.client.recreated
         for partition in body.partitions:
+            said = partition.topic, partition.partition
+            if recreated and partition.error_code:
+                route.refused_as_before(flight, *said, partition.error_code, now_us)
+            elif recreated:
+                recreated.accepted(self._observer.leaders.topic(partition.topic))
+            if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                what = *said, self._session.offsets.get(said), route.number
+                self._note_position(flight, what, said, now_us)
             if partition.error_code:
                 refusal = refusal_of(partition, body, flight.version)
-                if partition.error_code in _EPOCH_ERRORS:
-                    self._note(
-                        flight, Event.EPOCH_REFUSED, partition.topic, partition.partition, now_us
-                    )
+                if partition.error_code in EPOCH_ERRORS:
+                    self._note(flight, Event.EPOCH_REFUSED, *said, now_us)
                 if partition.error_code in LEADER_ERRORS:
-                    about = route.about(FETCH, partition.topic, partition.partition)
+                    about = route.about(FETCH, *said)
                     refusal = route.leader_error(flight, about, refusal, now_us)
-                refusals[partition.topic, partition.partition] = refusal
+                refusals[said] = refusal
         self._observer.fetches.answered(
             flight.client,
             self._session,
@@ -359,11 +217,12 @@ class FetchApi(Api):
         changed = translated(changed, self._route.translate)
         return with_body(FETCH, flight.version, frame, changed)
 
-    def lost(self, flight: Flight, now_us: int) -> None:
+    def lost(self, flight: Flight, now_us: int) -> Iterable[PartitionId]:
         """See `Api`."""
         if flight.subject and flight.subject[0]:
             again, broker = flight.subject[0], self._route.broker
             self._observer.fetches.lost(flight.client, again, broker, now_us)
+        return [self._route.about(FETCH, *said).partition for said in self._session.offsets]
 
 
 class ShareApi(Api):
@@ -411,9 +270,6 @@ class ShareApi(Api):
         return with_body(
             flight.api_key, flight.version, frame, translated(changed, route.translate)
         )
-
-    def lost(self, flight: Flight, now_us: int) -> None:
-        """See `Api`."""
 
 
 def _leader(partition: Any) -> tuple[int, int]:

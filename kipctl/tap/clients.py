@@ -8,8 +8,11 @@ from typing import NamedTuple
 from kipctl.client_behaviour.behaviour import Seen
 from kipctl.client_behaviour.episode import HintFault
 from kipctl.client_behaviour.facts import Event
+from kipctl.client_behaviour.in_a_row import InARow
+from kipctl.client_behaviour.recreated_topics import RecreatedTopics
 from kipctl.client_behaviour.replica_reads import ReplicaReads
 from kipctl.client_behaviour.software import Software
+from kipctl.client_behaviour.unreachable import UnreachableBrokers
 from kipctl.tap.cut_connections import CutConnections
 from kipctl.tap.episodes import Episodes
 from kipctl.tap.leaders import UNKNOWN, PartitionId
@@ -121,6 +124,10 @@ class Client:
         """The topics of its last Metadata request that was answered; None: all."""
         self.cut = CutConnections()
         self.replica_reads = ReplicaReads()
+        self.unreachable = UnreachableBrokers()
+        self.recreated = RecreatedTopics()
+        self.positions = InARow()
+        """What it was refused about where to read."""
         self.leader_error = False
         """It got one since its last Metadata request."""
         self.had_error = False
@@ -183,8 +190,12 @@ class Client:
             before = self.topics.get(name)
             if before is not now and before != now:
                 is_same = False
-                self._replace(name, before, now)
+                self._replace(name, before, now, at_us)
         drop_oldest(self.topics)
+        if self.unreachable:
+            self._look_for_others(topics, at_us)
+        if nodes:
+            self.unreachable.shown(nodes)
         for about in self.episodes.open:
             topic_name, number = about.partition
             if topic_name in topics:
@@ -192,12 +203,19 @@ class Client:
                 self.episodes.metadata(about, *leader, at_us)
         return is_same
 
-    def _replace(self, topic: str, old: Shown | None, now: Shown) -> None:
+    def _look_for_others(self, topics: Mapping[str, Shown], at_us: int) -> None:
+        """Metadata may name other leaders than those that it cannot reach."""
+        for name, topic in topics.items():
+            for number, leader in topic.leaders.items():
+                self.unreachable.named(PartitionId(name, number), leader.broker, at_us)
+
+    def _replace(self, topic: str, old: Shown | None, now: Shown, at_us: int) -> None:
         """What it was shown of newer epochs counts on, unless the topic was made anew."""
         self.topics[topic] = now
         if old is None:
             return
         if old.topic_id != now.topic_id:
+            self.recreated.shown(topic, old.topic_id, now.topic_id, at_us)
             for partition in [id for id in self.newer if id.topic == topic]:
                 del self.newer[partition]
             return

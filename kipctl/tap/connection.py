@@ -8,6 +8,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from struct import Struct
 from typing import Protocol
 
@@ -21,6 +22,8 @@ _RESET = Struct("ii").pack(1, 0)
 """SO_LINGER for no time."""
 _NOWHERE = Address("", 0)
 _LONG_ANSWER = 64 * 1024
+_SPEAKS_S = 1.0
+"""A client whose broker is away says who it is within this time, or is not known."""
 _BUFFERED_BYTES = 1024 * 1024
 """At each end: when so much waits to be written, the other end is not read."""
 
@@ -35,7 +38,8 @@ class Connection:
     """A client's connection and the broker's that stands behind it.
 
     `ended` is called once, with what is to be said of it ("" for a connection that was closed in
-    good order).
+    good order); before it `not_reached` of one whose broker cannot be reached, with what the client
+    has said first.
     """
 
     def __init__(
@@ -43,16 +47,18 @@ class Connection:
         exchange: Callable[[], Exchange],
         connect: Connect,
         ended: Callable[["Connection", str], None],
+        not_reached: Callable[[bytes], None],
     ) -> None:
         self._make_exchange = exchange
         self._connect = connect
-        self._ended = ended
+        self._ended, self._not_reached = ended, not_reached
         self.exchange: Exchange | None = None
         self.client = ClientEnd(self)
         self.broker = BrokerEnd(self)
         self._from_client, self._from_broker = Frames(), Frames()
         self._early = b""
         """What the client sent before there was a broker's end."""
+        self._has_spoken = asyncio.Event()
         self._connecting: asyncio.Task[None] | None = None
         self._arrived: deque[bytes] = deque()
         """Answers behind one that is being looked through."""
@@ -76,6 +82,9 @@ class Connection:
             self.end(f"from the client: {refused}")
             return
         except (OSError, ValueError) as error:  # ValueError: what it is called is no host's name
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_spoken.wait(), _SPEAKS_S)
+            self._not_reached(self._early)
             self.end(f"the broker cannot be reached: {getattr(error, 'strerror', '') or error}")
             return
         if not self.is_over:
@@ -90,6 +99,7 @@ class Connection:
         exchange = self.exchange
         if exchange is None:  # the broker's end is not there yet
             self._early += data
+            self._has_spoken.set()
             self.client.pause()
             return
         now = now_us()

@@ -8,27 +8,20 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from kipctl.client_behaviour.facts import Event
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import ApiVersionsResponse
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.tap.apis import (
-    FETCH,
-    METADATA,
-    PRODUCE,
-    SHARE,
-    Api,
-    FetchApi,
-    Flight,
-    ProduceApi,
-    Route,
-    ShareApi,
-)
+from kipctl.tap.apis import FETCH, METADATA, PRODUCE, SHARE, FetchApi, ProduceApi, ShareApi
 from kipctl.tap.clients import Client, Identity
+from kipctl.tap.leaders import PartitionId
 from kipctl.tap.metadata_api import MetadataApi
 from kipctl.tap.observer import Observer
+from kipctl.tap.positions_api import PositionsApi
 from kipctl.tap.produce_requests import read_acks
 from kipctl.tap.rewrite import (
+    POSITIONS,
     REQUESTS,
     WITH_ENDPOINTS,
     is_known,
@@ -36,6 +29,7 @@ from kipctl.tap.rewrite import (
     read_request,
     with_body,
 )
+from kipctl.tap.route import Api, Flight, Route
 from kipctl.tap.version_caps import capped, unsupported_api_versions
 from kipctl.trace.codes import MetadataCause
 
@@ -60,8 +54,8 @@ class Exchange:
     """Follows a connection. Every method that takes a frame raises MalformedFrame for garbage.
 
     `address` is the broker's, `host` what the client knows the tap by, and to the tap's ports so
-    much is added in what it is told. `client_host` is where it connects from. Times are monotonic
-    microseconds.
+    much is added in what it is told. `client_host` is where it connects from, `is_bootstrap` says
+    that it came to the bootstrap servers. Times are monotonic microseconds.
     """
 
     def __init__(
@@ -73,16 +67,18 @@ class Exchange:
         now_us: int,
         add_to_ports: int = 0,
         client_host: str = "",
+        is_bootstrap: bool = False,
     ) -> None:
         self._observer = observer
         self._number = number
-        self._client_host = client_host
+        self._client_host, self._is_bootstrap = client_host, is_bootstrap
         self._route = route = Route(observer, number, address, host, now_us, add_to_ports)
         self._apis: dict[int, Api] = {
             PRODUCE: ProduceApi(route),
             FETCH: FetchApi(route),
             METADATA: MetadataApi(route),
             **{key: ShareApi(route) for key in SHARE},
+            **{key: PositionsApi(route) for key in POSITIONS},
         }
         self._flights: deque[Flight] = deque()
         self._answered_us = 0
@@ -119,6 +115,10 @@ class Exchange:
             api_key, version, correlation, len(frame), now_us, len(self._flights), client
         )
         client.counts.requests[api_key] += 1
+        if client.unreachable.rebootstrap_us and client.unreachable.goes_on(
+            self._route.connected_us, now_us
+        ):
+            client.sightings.note(Event.REBOOTSTRAP_IGNORED, now_us, broker=self._route.broker)
         if is_known(api_key, version):
             self._read(flight, frame)
         else:
@@ -146,7 +146,8 @@ class Exchange:
     def _not_decoded(self, flight: Flight, frame: bytes) -> None:
         """A request that is not read; of some APIs that is as it should be."""
         api_key = flight.api_key
-        flight.client.counts.not_decoded += api_key in REQUESTS or api_key not in _WELL_KNOWN
+        is_wanted = api_key in REQUESTS and api_key not in POSITIONS
+        flight.client.counts.not_decoded += is_wanted or api_key not in _WELL_KNOWN
         if api_key == PRODUCE:
             flight.subject = ("", {})
             flight.is_answered = read_acks(frame, flight.version) != 0
@@ -171,6 +172,8 @@ class Exchange:
             before.counts.connections -= 1
         self._client.open_connections += 1
         self._client.counts.connections += 1
+        if self._is_bootstrap:
+            self._client.unreachable.bootstrapped(self._route.connected_us)
 
     def _api_versions(self, flight: Flight, frame: bytes) -> None:
         body = read_request(_API_VERSIONS, flight.version, frame)
@@ -196,6 +199,8 @@ class Exchange:
         (correlation,) = _INT32.unpack_from(frame, 4)
         if correlation != flight.correlation_id:
             raise MalformedFrame(f"an answer to request {correlation}, not {flight.correlation_id}")
+        if flight.client.unreachable:
+            flight.client.unreachable.answered(self._route.broker)
         frame = self._answer(flight, frame, now_us)
         behind_us = max(0, self._answered_us - flight.sent_us) if flight.ahead else 0
         self._answered_us = now_us
@@ -238,7 +243,8 @@ class Exchange:
     def _followed(self, api: Api, flight: Flight, frame: bytes, now_us: int) -> bytes:
         """The answer to a request of which more is known."""
         api_key, version = flight.api_key, flight.version
-        may_name_brokers = version >= _FIRST_WITH_ENDPOINTS.get(api_key, 0)
+        first = _FIRST_WITH_ENDPOINTS.get(api_key, 0)
+        may_name_brokers = api_key in WITH_ENDPOINTS and version >= first
         if not flight.is_followed and not may_name_brokers:
             return frame
         if not flight.is_followed and api_key in _FIRST_WITH_ENDPOINTS:
@@ -273,10 +279,13 @@ class Exchange:
             client.counts.lost += 1
             client.had_error = True
         flights, self._flights = self._flights, deque()
+        under_way: list[PartitionId] = []
         for flight in flights:
             self._row(flight, 0, 0, 0)
             if api := self._apis.get(flight.api_key):
-                api.lost(flight, now_us)
+                under_way += api.lost(flight, now_us)
+        if flights and not (self._observer.is_ending or self._is_bootstrap):
+            self._observer.failed(client, self._route.broker, now_us, under_way)
 
     def _row(self, flight: Flight, received_us: int, size: int, behind_us: int) -> None:
         if not self._observer.directory:

@@ -79,3 +79,12 @@ def body_at(frame: bytes, flexible: bool) -> int:
     reader.offset = at
     reader.skip_tags()
     return reader.offset
+
+
+def client_id_of(frame: bytes) -> str:
+    """What a client calls itself in a request, of which the beginning is there; "" if it does not
+    say."""
+    if len(frame) < 14:
+        return ""
+    length: int = _SHORT.unpack_from(frame, 12)[0]
+    return frame[14 : 14 + max(length, 0)].decode("utf-8", "replace")

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from kipctl.client_behaviour.facts import Event
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata_frames import MetadataFrame
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.tap.apis import FETCH, METADATA, PRODUCE, Api, Flight
+from kipctl.tap.apis import FETCH, METADATA, PRODUCE
 from kipctl.tap.clients import Client, MetadataAnswer
 from kipctl.tap.rewrite import read_answer, read_request, with_body, with_brokers_translated
+from kipctl.tap.route import Api, Flight
 from kipctl.trace.codes import MetadataCause
 
 _PARTITIONS_AT_ONCE = 300
@@ -28,6 +30,7 @@ class MetadataApi(Api):
         # As long as it looks for a leader that is what it asks for.
         leader_error = client.leader_error or bool(client.episodes.open)
         client.episodes.asked_metadata(flight.sent_us)
+        client.unreachable.asked_metadata()
         if not (leader_error or client.had_error):
             self._note_what_is_asked(client, asked, flight.sent_us)
         cause = client.metadata.cause(
@@ -43,7 +46,8 @@ class MetadataApi(Api):
         observer, client = self._observer, flight.client
         answer = MetadataFrame(frame[4:], flight.version)
         topics = dict(observer.shown.read(answer))
-        answer.end()
+        if answer.end() == ErrorCode.REBOOTSTRAP_REQUIRED:
+            client.unreachable.told_to_rebootstrap(now_us)
         self._route.named(answer.brokers, is_metadata=True)
         observer.cluster_id = answer.cluster_id or observer.cluster_id
         if observer.stale:
@@ -91,6 +95,3 @@ class MetadataApi(Api):
                 if read >= _PARTITIONS_AT_ONCE:
                     read = 0
                     yield
-
-    def lost(self, flight: Flight, now_us: int) -> None:
-        """See `Api`."""

@@ -1,15 +1,17 @@
 """What all connections of a tap share: what it knows of the cluster and of clients, its record."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kipctl.protocol.address import Address
 from kipctl.tap.addresses import Addresses
 from kipctl.tap.batches import Batches
 from kipctl.tap.clients import Client, Identity
 from kipctl.tap.episodes import Episodes
 from kipctl.tap.fetches import Fetches
-from kipctl.tap.leaders import Leaders
+from kipctl.tap.frames import client_id_of
+from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
 from kipctl.tap.recorder import BackgroundWriter, Recorder
 from kipctl.tap.shown_metadata import ShownMetadata
 from kipctl.tap.sightings import Sightings, Signs
@@ -91,6 +93,26 @@ class Observer:
             self._of_host[place] = known
         known.names_none |= has_asked and not identity.software_name
         return known
+
+    def not_reached(self, first: bytes, broker: Address | None, host: str, now_us: int) -> None:
+        """A connection to that broker (None: to a bootstrap server) could not be made for a client
+        of that host, which began with `first`."""
+        client = self._of_host.get((client_id_of(first), host))
+        if client is None:
+            return
+        if broker is None:
+            client.unreachable.bootstrapped(now_us)
+        else:
+            self.failed(client, self.addresses.broker_at(broker), now_us)
+
+    def failed(
+        self, client: Client, broker: int, now_us: int, under_way: Collection[PartitionId] = ()
+    ) -> None:
+        """A connection to that broker was not made, or was lost with these under way."""
+        if broker == UNKNOWN:
+            return
+        for event in client.unreachable.failed(broker, now_us, under_way):
+            client.sightings.note(event, now_us, broker=broker)
 
     def _number(self, identity: Identity) -> tuple[int, int, int]:
         """How rows name it: a client id that other hosts had before with its host."""

@@ -160,7 +160,10 @@ class Tap:
             if host in EVERYWHERE:
                 host = connection.client.local.host
             came_from = connection.client.remote.host
-            return Exchange(self.observer, number, at[0], host, now_us(), add, came_from)
+            began = now_us()
+            return Exchange(
+                self.observer, number, at[0], host, began, add, came_from, broker is None
+            )
 
         async def connect(end: BrokerEnd) -> None:
             client = connection.client
@@ -168,7 +171,12 @@ class Tap:
                 raise PermissionError("it is another user's")
             at[0] = await self._connect(broker, end)
 
-        connection = Connection(exchange, connect, partial(self._ended, number, at))
+        def not_reached(first: bytes) -> None:
+            host = connection.client.remote.host
+            self.observer.not_reached(first, broker, host, now_us())
+
+        ended = partial(self._ended, number, at)
+        connection = Connection(exchange, connect, ended, not_reached)
         self.connections.add(connection)
         return connection
 

@@ -23,9 +23,11 @@ from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.fetch import FetchRequest, FetchResponse
 from kipctl.protocol.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kipctl.protocol.leader_hints import with_endpoints
+from kipctl.protocol.list_offsets import ListOffsetsRequest
 from kipctl.protocol.message import Request, decode, encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.metadata_frames import MetadataFrame
+from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kipctl.protocol.primitives import INT32, Reader
 from kipctl.protocol.produce import ProduceRequest, ProduceResponse
 from kipctl.protocol.share_groups import ShareAcknowledgeRequest, ShareFetchRequest
@@ -44,14 +46,18 @@ REQUESTS: Mapping[int, type[Request[Any]]] = {
         DescribeQuorumRequest,
         FetchRequest,
         FindCoordinatorRequest,
+        ListOffsetsRequest,
         MetadataRequest,
+        OffsetForLeaderEpochRequest,
         ProduceRequest,
         ShareAcknowledgeRequest,
         ShareFetchRequest,
     )
 }
 """The APIs whose answers are read here."""
-WITH_ENDPOINTS = frozenset(REQUESTS) - {int(ApiKey.API_VERSIONS)}
+POSITIONS = frozenset((int(ApiKey.LIST_OFFSETS), int(ApiKey.OFFSET_FOR_LEADER_EPOCH)))
+"""Those that ask leaders where to read."""
+WITH_ENDPOINTS = frozenset(REQUESTS) - POSITIONS - {int(ApiKey.API_VERSIONS)}
 """Those whose answers can carry endpoints: of versions unknown here clients are not told."""
 
 

@@ -101,6 +101,10 @@ CASES: list[tuple[Mapping[Fact, int], str | None]] = [
     ({Event.SESSION_LOST: 2}, "session-churn"),
     ({Event.SESSION_LOST: 1}, None),
     ({Event.SEQUENCE_REFUSED: 1}, "sequence-trouble"),
+    ({Event.DEAD_LEADER_RETRIED: 1}, "dead-leader-retried"),
+    ({Event.RECREATED_IGNORED: 1}, "recreated-ignored"),
+    ({Event.POSITION_REFUSED: 1}, "position-loop"),
+    ({Event.REBOOTSTRAP_IGNORED: 1}, "rebootstrap-ignored"),
 ]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 from tap_messages import HOST, PORTS, answer_frame, ask_metadata, metadata
 
+from kipctl.client_behaviour.episode import REFRESH_US
 from kipctl.protocol.api import encode_request
 from kipctl.protocol.message import Request, Response
 from kipctl.tap.addresses import Addresses
@@ -38,11 +39,17 @@ class Wire:
         self.now = START_US
         self._made = 0
 
-    def connect(self, broker: int, client_id: str = "c", host: str = "") -> "Peer":
+    def connect(
+        self, broker: int, client_id: str = "c", host: str = "", is_bootstrap: bool = False
+    ) -> "Peer":
         """A connection of that client's to that broker."""
         self._made += 1
         address = (HOST, PORTS[broker])
-        exchange = Exchange(self.observer, self._made, address, "tap", self.now, client_host=host)
+        exchange = Exchange(
+            *(self.observer, self._made, address, "tap", self.now),
+            client_host=host,
+            is_bootstrap=is_bootstrap,
+        )
         return Peer(self, exchange, client_id)
 
     def connect_to(self, *brokers: int) -> list["Peer"]:
@@ -53,6 +60,14 @@ class Wire:
 
     def after(self, us: int) -> None:
         self.now += us
+
+    def found(self) -> dict[str, tuple[int, int]]:
+        """Findings of the only client, with how often they were seen, two seconds and more
+        later."""
+        self.after(2 * REFRESH_US)
+        self.observer.tick(self.now)
+        of = self.client.findings(self.observer.spec.drop_hints, self.now)
+        return {one.id: (one.times, one.of) for one in of}
 
     @property
     def client(self):

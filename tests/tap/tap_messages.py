@@ -5,6 +5,14 @@ from uuid import UUID
 
 from record_batches import Record, encode_batch
 
+from kipctl.protocol.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from kipctl.protocol.message import ZERO_UUID, Response, encode
 from kipctl.protocol.metadata import (
     MetadataRequest,
@@ -108,3 +116,47 @@ def metadata(
 
 DONE, REFUSED = produced((0, 0)), produced((0, NOT_LEADER))
 HINTED = produced((0, NOT_LEADER), hint=(2, 1))
+
+
+def batch(number: int = 0, producer: int = -1) -> ProduceRequest:
+    """A request with a batch of a record, which differs by its number, for partition 0."""
+    record = Record(value=b"%d" % number, timestamp_ms=number + 1)
+    return produce((0, encode_batch([record], producer_id=producer)))
+
+
+def fetch(
+    session: int = 0,
+    epoch: int = 0,
+    partition: int = 0,
+    offset: int = 0,
+    topic_id: UUID = ZERO_UUID,
+) -> FetchRequest:
+    """A request for the partition."""
+    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1)
+    name = "" if topic_id.int else TOPIC
+    return FetchRequest(
+        session_id=session,
+        session_epoch=epoch,
+        topics=(FetchTopic(topic=name, topic_id=topic_id, partitions=(asked,)),),
+    )
+
+
+def fetched(
+    error: int = 0,
+    session: int = 0,
+    whole: int = 0,
+    preferred: int = -1,
+    partition: int = 0,
+    topic_id: UUID = ZERO_UUID,
+) -> FetchResponse:
+    """An answer for the partition; `whole` is an error of all of it."""
+    answered = PartitionData(
+        partition_index=partition,
+        error_code=error,
+        high_watermark=0,
+        preferred_read_replica=preferred,
+        records=b"",
+    )
+    name = "" if topic_id.int else TOPIC
+    topics = (FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=(answered,)),)
+    return FetchResponse(error_code=whole, session_id=session, responses=() if whole else topics)

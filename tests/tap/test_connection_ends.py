@@ -48,14 +48,17 @@ class Held:
 
 
 async def connected(exchange, connect=None):
-    """A connection with two transports, and the list of what is said when it has ended."""
+    """A connection with two transports, and the list of what is said when it has ended, after what
+    the client said where the broker cannot be reached."""
     ends, said = Transport(), []
 
     async def at_once(end) -> None:
         end.connection_made(broker)
 
     broker = Transport()
-    connection = Connection(lambda: exchange, connect or at_once, lambda _, why: said.append(why))
+    connection = Connection(
+        lambda: exchange, connect or at_once, lambda _, why: said.append(why), said.append
+    )
     connection.client.connection_made(ends)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -117,9 +120,13 @@ def test_a_broker_that_cannot_be_reached_ends_the_clients_connection(problem):
         raise problem
 
     async def run():
-        _, client, _, said = await connected(Held(), refused)
-        assert not client.is_open
-        assert len(said) == 1
-        assert said[0].startswith("the broker cannot be reached: ")
+        connection, client, _, said = await connected(Held(), refused)
+        assert client.is_open  # who is it?
+        connection.client.data_received(b"it is me")
+        while client.is_open:
+            await asyncio.sleep(0)
+        who, why = said
+        assert who == b"it is me"
+        assert why.startswith("the broker cannot be reached: ")
 
     asyncio.run(run())

@@ -78,7 +78,7 @@ class Pair:
             end.connection_made(self.broker)
 
         self.connection = Connection(
-            lambda: exchange, connect, lambda _, why: self.said.append(why)
+            lambda: exchange, connect, lambda _, why: self.said.append(why), self.said.append
         )
         self.connection.client.connection_made(self.client)
         self._asked = 0

@@ -13,6 +13,9 @@ from tap_messages import (
     REFUSED,
     TOPIC,
     ask_metadata,
+    batch,
+    fetch,
+    fetched,
     metadata,
     produce,
     produced,
@@ -22,32 +25,11 @@ from kipctl.client_behaviour.episode import REFRESH_US
 from kipctl.load.tap import client_document
 from kipctl.protocol.api import encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest
-from kipctl.protocol.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
 from kipctl.tap.process import _seen
 
 FENCED = 74
 BACKOFF_US = 100_000
 TO_ANOTHER_AT_THE_SAME_EPOCH = produced((0, NOT_LEADER), hint=(2, 5))
-
-
-def batch(number: int = 0, producer: int = -1):
-    record = Record(value=b"%d" % number, timestamp_ms=number + 1)
-    return produce((0, encode_batch([record], producer_id=producer)))
-
-
-def found(wire) -> dict[str, tuple[int, int]]:
-    """Findings of the only client, with how often they were seen, two seconds and more later."""
-    wire.after(2 * REFRESH_US)
-    wire.observer.tick(wire.now)
-    of = wire.client.findings(wire.observer.spec.drop_hints, wire.now)
-    return {one.id: (one.times, one.of) for one in of}
 
 
 def moved(wire, times: int, after_us: int, asks: bool = True) -> None:
@@ -69,13 +51,13 @@ def moved(wire, times: int, after_us: int, asks: bool = True) -> None:
 @pytest.mark.parametrize("asks", [True, False])
 def test_a_client_that_follows_hints_and_asks_for_metadata_has_no_finding(wire, asks):
     moved(wire, 20, 2000, asks)
-    assert found(wire) == ({} if asks else {"hint-no-refresh": (20, 20)})
+    assert wire.found() == ({} if asks else {"hint-no-refresh": (20, 20)})
 
 
 @pytest.mark.parametrize("times", [19, 20])
 def test_twenty_waits_are_a_client_that_waits(wire, times):
     moved(wire, times, BACKOFF_US)
-    assert found(wire) == ({"hint-waited": (20, 20)} if times == 20 else {})
+    assert wire.found() == ({"hint-waited": (20, 20)} if times == 20 else {})
 
 
 def test_metadata_just_before_a_refusal_will_do(wire):
@@ -86,7 +68,7 @@ def test_metadata_just_before_a_refusal_will_do(wire):
         first.call(batch(number), produced((0, NOT_LEADER), hint=(2, 2 * number + 1)))
         wire.after(1000)
         second.call(batch(10 + number), DONE)
-    assert found(wire) == {}
+    assert wire.found() == {}
 
 
 def test_a_loop_is_told_while_it_lasts(wire):
@@ -99,9 +81,9 @@ def test_a_loop_is_told_while_it_lasts(wire):
     wire.observer.tick(wire.now)
     (sign,) = wire.observer.signs.last
     assert (sign.finding, sign.topic, sign.partition, sign.broker) == ("hint-hot-loop", TOPIC, 0, 1)
-    assert found(wire) == {"hint-hot-loop": (1, 1)}
+    assert wire.found() == {"hint-hot-loop": (1, 1)}
     wire.connect(2).call(batch(1), DONE)
-    assert found(wire) == {"hint-hot-loop": (1, 1)}
+    assert wire.found() == {"hint-hot-loop": (1, 1)}
     assert wire.observer.signs.total == 1
 
 
@@ -114,7 +96,7 @@ def test_the_version_of_a_software_makes_it_known(wire):
     for number in range(500):
         peer.call(batch(number), produced((0, NOT_LEADER), hint=(1, 0)), took_us=500)
         wire.after(500)
-    assert found(wire) == {"hint-hot-loop": (1, 1)}
+    assert wire.found() == {"hint-hot-loop": (1, 1)}
     (seen,) = _seen([wire.client], wire.observer.spec)
     document = client_document(seen, START_US, seconds=1.0)
     (told,) = document["findings"]
@@ -127,8 +109,8 @@ def test_the_version_of_a_software_makes_it_known(wire):
     assert told["first"] == {"ms": 4500.0, "topic": TOPIC, "partition": 0, "broker": 1}
 
 
-@pytest.mark.parametrize("times", [2, 3])
-def test_a_client_that_is_sent_back_ignores_hints(wire, times):
+@pytest.mark.parametrize(("times", "is_found"), [(2, False), (3, True)])
+def test_a_client_that_is_sent_back_ignores_hints(wire, times, is_found):
     (first, second) = wire.connect_to(1, 2)
     for number in range(times):
         epoch = 2 * number + 1
@@ -141,7 +123,7 @@ def test_a_client_that_is_sent_back_ignores_hints(wire, times):
         second.call(batch(20 + number), DONE)
         second.call(ask_metadata(TOPIC), metadata((1, epoch + 1)))
         wire.after(4 * REFRESH_US)
-    assert found(wire) == ({"hint-ignored": (3, 3)} if times == 3 else {})
+    assert wire.found() == ({"hint-ignored": (3, 3)} if is_found else {})
 
 
 @pytest.mark.parametrize("after_us", [1000, BACKOFF_US])  # librdkafka 2.16 backs off first
@@ -157,7 +139,7 @@ def test_a_hint_at_the_epoch_that_is_known_is_not_to_be_followed(
     wire.after(after_us)
     peers[goes_to].call(batch(1), DONE)
     peers[1].call(ask_metadata(TOPIC), metadata((goes_to, 7)))
-    assert found(wire) == ({"hint-same-epoch-followed": (1, 1)} if is_found else {})
+    assert wire.found() == ({"hint-same-epoch-followed": (1, 1)} if is_found else {})
 
 
 @pytest.mark.parametrize("shown", [(1, 0), (2, 1)])
@@ -174,7 +156,7 @@ def test_stale_metadata_is_not_to_undo_a_hint(wire, shown):
     first.call(batch(20), HINTED)
     wire.after(1000)
     second.call(batch(21), DONE)
-    assert ("hint-undone" in found(wire)) == (shown == (1, 0))
+    assert ("hint-undone" in wire.found()) == (shown == (1, 0))
 
 
 def test_hints_of_fenced_answers_are_to_be_read(wire):
@@ -188,7 +170,7 @@ def test_hints_of_fenced_answers_are_to_be_read(wire):
         second.call(batch(10 + number), DONE)
         wire.after(4 * REFRESH_US)
         second.call(ask_metadata(TOPIC), metadata((1, epoch + 1)))
-    assert found(wire) == {"fenced-ignored": (3, 3)}
+    assert wire.found() == {"fenced-ignored": (3, 3)}
 
 
 @pytest.mark.parametrize("times", [2, 3])
@@ -204,7 +186,7 @@ def test_endpoints_that_a_proxy_has_not_rewritten(wire, times):
         wire.after(BACKOFF_US)
         second.call(batch(10 + number), DONE)
         wire.after(4 * REFRESH_US)
-    assert found(wire) == ({"endpoint-differs": (3, 3)} if times == 3 else {})
+    assert wire.found() == ({"endpoint-differs": (3, 3)} if times == 3 else {})
 
 
 @pytest.mark.parametrize("asks", [True, False])
@@ -216,7 +198,7 @@ def test_a_client_that_is_refused_is_to_ask_for_metadata(wire, asks):
         if asks:
             peer.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(1_000_000)
-    assert found(wire) == ({} if asks else {"no-metadata-after-6": (1, 1)})
+    assert wire.found() == ({} if asks else {"no-metadata-after-6": (1, 1)})
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -231,7 +213,7 @@ def test_a_client_that_ends_or_rests_is_not_refused_for_long(wire, ends):
     for _ in range(12):
         wire.after(1_000_000)
         wire.observer.tick(wire.now)
-        assert found(wire) == {}
+        assert wire.found() == {}
 
 
 @pytest.mark.parametrize(("refusals", "is_found"), [(4, True), (5, False)])
@@ -243,7 +225,7 @@ def test_a_producer_that_stays_and_gives_up(wire, refusals, is_found):
         wire.after(BACKOFF_US)
     wire.after(130_000_000)
     wire.observer.tick(wire.now)
-    assert found(wire) == ({"retries-exhausted": (1, 1)} if is_found else {})
+    assert wire.found() == ({"retries-exhausted": (1, 1)} if is_found else {})
 
 
 @pytest.mark.parametrize("restarts", [True, False])
@@ -259,7 +241,7 @@ def test_a_producer_that_was_restarted_under_its_name_gave_nothing_up(wire, rest
     wire.connect(1).call(ask_metadata(TOPIC), metadata((1, 0)))
     wire.after(130_000_000)
     wire.observer.tick(wire.now)
-    assert found(wire) == ({} if restarts else {"retries-exhausted": (1, 1)})
+    assert wire.found() == ({} if restarts else {"retries-exhausted": (1, 1)})
 
 
 @pytest.mark.parametrize(("goes_on_as", "is_found"), [(7, True), (8, False)])
@@ -273,7 +255,7 @@ def test_a_producer_with_a_new_id_gave_nothing_up(wire, goes_on_as, is_found):
     peer.call(other if goes_on_as == 7 else batch(1, goes_on_as), DONE)
     wire.after(130_000_000)
     wire.observer.tick(wire.now)
-    assert found(wire) == ({"retries-exhausted": (1, 1)} if is_found else {})
+    assert wire.found() == ({"retries-exhausted": (1, 1)} if is_found else {})
 
 
 def test_a_producer_that_has_ended_gave_nothing_up(wire):
@@ -284,7 +266,7 @@ def test_a_producer_that_has_ended_gave_nothing_up(wire):
     for _ in range(2):
         wire.after(20_000_000)
         wire.observer.tick(wire.now)
-    assert found(wire) == {}
+    assert wire.found() == {}
 
 
 @pytest.mark.parametrize(
@@ -300,7 +282,7 @@ def test_a_storm_of_metadata_requests(wire, every_us, times, is_found):
     for _ in range(times):
         peer.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(every_us)
-    assert ("metadata-storm" in found(wire)) == is_found
+    assert ("metadata-storm" in wire.found()) == is_found
 
 
 def test_processes_of_one_name_are_no_storm_together(wire):
@@ -309,7 +291,7 @@ def test_processes_of_one_name_are_no_storm_together(wire):
         for peer in peers:
             peer.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(100_000)
-    assert found(wire) == {}
+    assert wire.found() == {}
 
 
 def test_topics_renewed_one_by_one_are_no_storm(wire):
@@ -318,7 +300,7 @@ def test_topics_renewed_one_by_one_are_no_storm(wire):
         name = TOPIC if number % 2 else "another"
         peer.call(ask_metadata(name), metadata((1, 0)))
         wire.after(10_000)
-    assert found(wire) == {}
+    assert wire.found() == {}
 
 
 @pytest.mark.parametrize(
@@ -346,7 +328,7 @@ def test_connections_to_others_are_to_stay(wire, by_client, after_us, closes, is
         wire.observer.tick(wire.now)
         for peer in peers.values():
             peer.call(ask_metadata(TOPIC), metadata((2, 2 * number + 1), ports=PORTS))
-    assert ("other-connections-cut" in found(wire)) == is_found
+    assert ("other-connections-cut" in wire.found()) == is_found
 
 
 @pytest.mark.parametrize("produces", [True, False])
@@ -357,7 +339,7 @@ def test_a_producer_that_asks_for_all_topics(wire, produces):
         if produces:
             peer.call(batch(number), DONE)
         peer.call(ask_metadata(), metadata((1, 0)))
-    assert set(found(wire)) == ({"metadata-everything"} if produces else set())
+    assert set(wire.found()) == ({"metadata-everything"} if produces else set())
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -368,31 +350,7 @@ def test_new_topics_are_to_be_asked_for_alone(wire, alone):
         wire.after(1_000_000)
         known = () if alone else (TOPIC,)
         peer.call(ask_metadata(*known, f"new-{number}"), metadata((1, 0)))
-    assert set(found(wire)) == (set() if alone else {"metadata-all-for-one"})
-
-
-def fetch(session: int = 0, epoch: int = 0, partition: int = 0) -> FetchRequest:
-    asked = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1)
-    return FetchRequest(
-        session_id=session,
-        session_epoch=epoch,
-        topics=(FetchTopic(topic=TOPIC, partitions=(asked,)),),
-    )
-
-
-def fetched(
-    error: int = 0, session: int = 0, whole: int = 0, preferred: int = -1, partition: int = 0
-) -> FetchResponse:
-    """An answer for the partition; `whole` is an error of all of it."""
-    answered = PartitionData(
-        partition_index=partition,
-        error_code=error,
-        high_watermark=0,
-        preferred_read_replica=preferred,
-        records=b"",
-    )
-    topics = (FetchableTopicResponse(topic=TOPIC, partitions=(answered,)),)
-    return FetchResponse(error_code=whole, session_id=session, responses=() if whole else topics)
+    assert set(wire.found()) == (set() if alone else {"metadata-all-for-one"})
 
 
 @pytest.mark.parametrize(
@@ -411,7 +369,7 @@ def test_a_fetch_session_is_to_go_on(wire, asks, answer, is_found):
     for _ in range(110):
         peer.call(fetch(*asks), answer)
         wire.after(500_000)
-    assert ("session-churn" in found(wire)) == is_found
+    assert ("session-churn" in wire.found()) == is_found
 
 
 @pytest.mark.parametrize(
@@ -438,7 +396,7 @@ def test_a_loop_of_refused_epochs(wire, every_us, seconds, partitions, error, is
         for partition in range(partitions):
             peer.call(fetch(partition=partition), fetched(error, partition=partition))
         wire.after(every_us)
-    assert found(wire) == ({"epoch-loop": ANY} if is_found else {})
+    assert wire.found() == ({"epoch-loop": ANY} if is_found else {})
 
 
 @pytest.mark.parametrize(
@@ -452,7 +410,7 @@ def test_sequences_that_are_refused_in_a_row(wire, error, seconds, partitions, i
             sent = encode_batch([Record(value=b"%d" % number, timestamp_ms=number + 1)])
             peer.call(produce((partition, sent)), produced((partition, error)))
         wire.after(20_000)
-    assert found(wire) == ({"sequence-trouble": ANY} if is_found else {})
+    assert wire.found() == ({"sequence-trouble": ANY} if is_found else {})
 
 
 def test_what_happened_in_other_seconds_is_not_in_a_row(wire):
@@ -461,7 +419,7 @@ def test_what_happened_in_other_seconds_is_not_in_a_row(wire):
         for _ in range(6):
             peer.call(fetch(), fetched(FENCED))
         wire.after(2_000_000)
-    assert found(wire) == {}
+    assert wire.found() == {}
 
 
 @pytest.mark.parametrize(("goes", "is_found"), [(False, True), (True, False)])
@@ -473,4 +431,4 @@ def test_a_named_replica_is_to_be_asked(wire, goes, is_found):
         if goes:
             replica.call(fetch(), fetched())
             wire.after(300_000_000)
-    assert ("replica-ignored" in found(wire)) == is_found
+    assert ("replica-ignored" in wire.found()) == is_found

@@ -1,4 +1,4 @@
-"""What clients ask for Metadata, and how often (KIP-526)."""
+"""What clients ask for Metadata, and how often (KIP-526); whether they go where it says."""
 
 from kipctl.client_behaviour.facts import Event
 from kipctl.client_behaviour.findings.finding import Affected, Finding, events
@@ -35,5 +35,32 @@ FINDINGS = (
         is_it=events(Event.KNOWN_WITH_NEW),
         least=5,
         known=(Affected("apache-kafka-java", (0,), (2, 5), "KAFKA-8904"),),
+    ),
+    Finding(
+        id="dead-leader-retried",
+        severity=Severity.WARNING,
+        does="tries again and again to reach a broker that is gone, and does not look, or go,"
+        " where Metadata says",
+        costs="What that broker led stands still for this client, though another leads it.",
+        change="Update the client, or set metadata.max.age.ms lower.",
+        is_it=events(Event.DEAD_LEADER_RETRIED),
+    ),
+    Finding(
+        id="recreated-ignored",
+        severity=Severity.PROBLEM,
+        does="asks for a topic that was deleted and made again as if it were the old one",
+        costs="Nothing of that topic is written or read until the client is restarted.",
+        change="Update the client; until then restart it when a topic is made again.",
+        is_it=events(Event.RECREATED_IGNORED),
+        known=(Affected("apache-kafka-java", (0,), (3, 0), "KAFKA-12257"),),
+    ),
+    Finding(
+        id="rebootstrap-ignored",
+        severity=Severity.WARNING,
+        does="is to begin again at its bootstrap servers, and stays with the brokers that it knows",
+        costs="Where the cluster has moved it never finds it, until it is restarted.",
+        change="Update the client, or set metadata.recovery.strategy to rebootstrap.",
+        is_it=events(Event.REBOOTSTRAP_IGNORED),
+        known=(Affected("librdkafka", (2, 11), (2, 16), "confluentinc/librdkafka#5605"),),
     ),
 )

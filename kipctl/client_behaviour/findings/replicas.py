@@ -1,8 +1,8 @@
-"""What consumers make of the replicas that leaders name to them (KIP-392), and of fetch sessions
-(KIP-227)."""
+"""What consumers make of the replicas that leaders name to them (KIP-392), of fetch sessions
+(KIP-227), and of positions (KIP-320)."""
 
 from kipctl.client_behaviour.facts import Event
-from kipctl.client_behaviour.findings.finding import Finding, events
+from kipctl.client_behaviour.findings.finding import Affected, Finding, events
 from kipctl.severity import Severity
 
 FINDINGS = (
@@ -43,7 +43,7 @@ FINDINGS = (
     Finding(
         id="epoch-loop",
         severity=Severity.PROBLEM,
-        does="fetches with a leader epoch that is refused, more than five times a second",
+        does="asks with a leader epoch that is refused, more than five times a second",
         costs="Nothing of that partition is read, and the broker answers errors all the time.",
         change="Update the client; until then restart it.",
         is_it=events(Event.EPOCH_REFUSED),
@@ -57,5 +57,15 @@ FINDINGS = (
         change="Update the client.",
         is_it=events(Event.SESSION_LOST),
         least=2,
+    ),
+    Finding(
+        id="position-loop",
+        severity=Severity.PROBLEM,
+        does="asks again and again for what a position cannot be had by: offsets of a broker that"
+        " does not lead, or records at an offset that is out of range",
+        costs="Nothing of that partition is read, as fast as it can ask.",
+        change="Update the client; until then restart it.",
+        is_it=events(Event.POSITION_REFUSED),
+        known=(Affected("librdkafka", (1, 3), (2, 6, 1), "confluentinc/librdkafka#4616"),),
     ),
 )
