@@ -171,9 +171,9 @@ class Episode:
         was_behind: bool = False,
     ) -> None:
         """An attempt went out. `is_named`: Metadata named that broker to the client since the
-        first refusal; `leads`: it led the partition by then, as far as is known; `was_behind`: as
-        brokers see it, who read it when they had answered another request of its connection: it may
-        have been under way for as long."""
+        first refusal; `leads`: it led the partition by then, as far as is known; `was_behind`: it
+        may have been under way for long, as a broker had answered another request of its connection
+        first, or whoever looks on was late."""
         is_elsewhere = broker != self.broker and connection != self.connection
         if is_elsewhere and self.reaction_us is None:
             self.reaction_us = now_us - self.last_us

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kipctl.client_behaviour.behaviour import Seen, Waits
 from kipctl.client_behaviour.doubt import Doubt
 from kipctl.client_behaviour.episode import (
+    BACKOFF_US,
     PAUSE_US,
     REFRESH_US,
     WENT_TO_HINTED,
@@ -218,9 +219,10 @@ class Episodes:
         one.last_sent_us = now_us
         self.look_until_us = now_us + _ABANDONED_US
         is_named = one.named_us.get(way.broker, _NOT_NAMED) <= now_us
+        was_behind = bool(self.watch.late_us) and bool(self.watch.doubts(BACKOFF_US))
         for episode in (one.episode, one.again):
             if episode is not None:
-                episode.sent(*way, now_us, is_named=is_named, leads=leads)
+                episode.sent(*way, now_us, is_named=is_named, leads=leads, was_behind=was_behind)
         if one.reached == UNKNOWN and one.episode.wait_us is not None:
             one.reached = way.broker
 

@@ -13,6 +13,8 @@ from kipctl.tap.rewrite import read_answer, read_request, with_body, with_broker
 from kipctl.tap.route import Api, Flight
 from kipctl.trace.codes import MetadataCause
 
+_LATE_US = 100_000
+"""A tap that is so late reads together what was sent over more than a second."""
 _PARTITIONS_AT_ONCE = 300
 """Read in about a millisecond, in which no other client is served."""
 
@@ -63,7 +65,8 @@ class MetadataApi(Api):
         nodes = frozenset(broker.node_id for broker in answer.brokers)
         is_same = client.shown(nodes, shown, seen_us)
         client.counts.same_again += is_same and flight.cause == MetadataCause.UNEXPLAINED
-        if is_same and flight.subject == client.asked_before:
+        is_late = observer.watch.late_us >= _LATE_US
+        if is_same and flight.subject == client.asked_before and not is_late:
             # Processes that share a client id are told apart by their connections.
             broker, connection = self._route.way
             client.sightings.once_more(

@@ -42,13 +42,19 @@ class Watch:
         """The share of the machine's CPU time that was used since the tap began, 0 to 1."""
         return busy_share(self._began, cpu_times())
 
+    @property
+    def late_us(self) -> int:
+        """The most that it was late in the last looks: what came one by one may be read together,
+        and what had left before an answer was read seems to follow it."""
+        return max((look.late_us for look in self._looks), default=0)
+
     def doubts(self, reaction_us: int) -> list[Doubt]:
         """What may have made a reaction that was seen just now, or longer."""
         found = []
         if self._looks:
             busy = busy_share(self._looks[0].cpu, self._looks[-1].cpu) or 0.0
             self.most_busy = max(busy, self.most_busy)
-            late_us = max(look.late_us for look in self._looks)
+            late_us = self.late_us
             if busy > MAX_BUSY and _BUSY_FACTOR * late_us >= reaction_us:
                 found.append(Doubt.BUSY)
             if late_us >= max(AT_ONCE_US, reaction_us) / 2:

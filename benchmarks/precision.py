@@ -1,0 +1,305 @@
+"""Findings of clients in good order, while brokers fail: there are to be none.
+
+    python benchmarks/precision.py [--runs 50] [--at-once 4] [--only java-4.3.1 kafkajs] [--seed 1]
+        [--keep FOLDER] [--output json]
+
+One lab of three brokers. A run is one client, a preset of `kipctl conform`, that produces 200
+records/s to all partitions of a topic of its own in turn and reads them, through a `kipctl tap` of
+its own. Meanwhile, in an order that the seed decides: all leaders of its topic move on by one
+replica, three times; a broker is restarted; one is paused until others lead for it, and a few
+seconds more; one is killed, and started again. Several runs go on at once, and share these faults.
+
+Every finding is listed with its client and with where it was seen first. A *note* is what clients
+in good order do too, *known* is what the client's version is known for; what is left is to be
+*judged*: it is a bug that nobody has named yet, or the rule is wrong. With any of these the status
+is 1. With --keep the taps' records stay, to look at. Clients whose versions were chosen for their
+bugs take no part unless they are named.
+
+What a client is made of is built or installed at first use into the user's cache; one that is not
+to be had on this machine is left out, by name.
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.real_clients import (
+    BROKERS,
+    EVERY_S,
+    TROUBLE,
+    Document,
+    driving,
+    running_tap,
+    say,
+)
+from benchmarks.recovery import is_in_sync
+from kipctl.changes.execution.plan_execution import rotate_own_topics
+from kipctl.cluster.topics import await_topics, create_topics, delete_topics
+from kipctl.conform.presets import OWN, PRESETS, Preset
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import LabSpec, suits_c1
+from kipctl.process import wait_until
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Report, table_of
+from kipctl.severity import Severity
+from kipctl.signals import as_keyboard_interrupts
+from kipctl.transport.request import Cluster
+
+CHOSEN_FOR_BUGS = ("franz-go-1.21.6", "sarama-as-4.3.1")
+ROTATIONS = 3
+PATIENCE_S = 300.0
+VERDICTS = NOTE, KNOWN, JUDGE = "note", "known", "judge"
+"""What may be said of a finding."""
+
+
+class Faults:
+    """What happens to brokers while clients are at work on these topics."""
+
+    def __init__(self, lab: Lab, topics: Sequence[str], choose: random.Random) -> None:
+        self._lab, self._topics, self._choose = lab, topics, choose
+        self._admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+
+    def happen(self) -> None:
+        """Each of them, once all is in sync; to brokers that are chosen at random."""
+        for fault in self._choose.sample((self._rotate, self._restart, self._pause, self._kill), 4):
+            self._await(self._is_in_sync, "all replicas are in sync")
+            say(fault.__name__.strip("_"))
+            fault(self._choose.choice(BROKERS))
+            time.sleep(EVERY_S)
+
+    def _rotate(self, _: int) -> None:
+        with Cluster(self._lab.access) as cluster:
+            for _ in range(ROTATIONS):
+                rotate_own_topics(cluster, self._topics)
+                time.sleep(EVERY_S)
+
+    def _restart(self, broker: int) -> None:
+        self._lab.restart(broker)
+
+    def _pause(self, broker: int) -> None:
+        self._lab.pause(broker)
+        try:
+            self._await(lambda: not self._leads(broker), f"others lead for broker {broker}")
+            time.sleep(EVERY_S)
+        finally:
+            self._lab.resume(broker)
+
+    def _kill(self, broker: int) -> None:
+        self._lab.kill(broker)
+        self._await(lambda: not self._leads(broker), f"others lead for broker {broker}")
+        time.sleep(EVERY_S)
+        self._lab.start(broker)
+
+    def _is_in_sync(self) -> bool:
+        with suppress(KafkaException):  # it asked a broker that is away
+            return all(is_in_sync(self._admin, topic) for topic in self._topics)
+        return False
+
+    def _leads(self, broker: int) -> bool:
+        with suppress(KafkaException):
+            every = [
+                self._admin.list_topics(topic, timeout=10).topics[topic] for topic in self._topics
+            ]
+            return any(one.leader in (broker, -1) for of in every for one in of.partitions.values())
+        return True
+
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        if not wait_until(condition, PATIENCE_S):
+            raise SystemExit(f"It is not so within {PATIENCE_S:.0f} s that {what}.")
+
+
+def verdict(finding: Document) -> str:
+    if finding["severity"] == Severity.NOTE:
+        return NOTE
+    return KNOWN if finding["is_known"] else JUDGE
+
+
+def in_a_round(
+    lab: Lab, chosen: Sequence[Preset], options: Any, folder: Path, choose: random.Random
+) -> tuple[list[Document], list[Document]]:
+    """A run of each of these clients at once; and those that are left out."""
+    topics = [one.name for one in chosen]
+    create_topics(lab.access, topics, options.partitions, len(BROKERS))
+    runs: list[Document] = []
+    left_out: list[Document] = []
+    with ExitStack() as stack:
+        with Cluster(lab.access) as cluster:
+            await_topics(cluster, topics)
+        at_work = []
+        for preset in chosen:
+            own = folder / preset.name
+            own.mkdir()
+            try:
+                tap = stack.enter_context(running_tap(lab.bootstrap_server, own))
+                at_work.append(
+                    (preset, tap, stack.enter_context(driving(preset, tap, options, own)))
+                )
+            except TROUBLE as why:
+                left_out.append({"client": preset.name, "why": str(why)})
+        Faults(lab, topics, choose).happen()
+        for preset, tap, driver in at_work:
+            try:
+                counted = driver.end()
+                _, document = tap.end()
+            except TROUBLE as why:
+                left_out.append({"client": preset.name, "why": str(why)})
+                continue
+            runs.append(run_of(preset, counted, document))
+    delete_topics(lab.access, topics)
+    return runs, left_out
+
+
+def run_of(preset: Preset, counted: Document, document: Document) -> Document:
+    """What one client met, and what was found of it."""
+    clients = document["clients"]
+    return {
+        "client": preset.name,
+        "leader_errors": sum(one["leader_errors"] for one in clients),
+        "moves": sum(one["moves"]["met"] for one in clients),
+        "lost": sum(one["connections"]["lost"] for one in clients),
+        "acknowledged": counted["acknowledged"],
+        "read": counted["read"],
+        "findings": [
+            {"client": preset.name, "client_id": one["client_id"], "verdict": verdict(found)}
+            | {name: found[name] for name in ("id", "times", "of", "first", "known")}
+            for one in clients
+            for found in one["findings"]
+        ],
+    }
+
+
+def found_in(runs: Sequence[Document]) -> list[Document]:
+    return [one for run in runs for one in run["findings"]]
+
+
+def judged_later(found: Sequence[Document]) -> list[Document]:
+    """What is no note, and not known of the version."""
+    return [one for one in found if one["verdict"] == JUDGE]
+
+
+def report_of(runs: Sequence[Document], left_out: Sequence[Document], options: Any) -> Report:
+    by_name = {name: [run for run in runs if run["client"] == name] for name in PRESETS}
+    rows = [
+        {"client": name, "runs": len(of)}
+        | {
+            key: sum(run[key] for run in of)
+            for key in ("leader_errors", "moves", "lost", "acknowledged", "read")
+        }
+        | {
+            said: sum(one["verdict"] == said for run in of for one in run["findings"])
+            for said in VERDICTS
+        }
+        for name, of in by_name.items()
+        if of
+    ]
+    found = found_in(runs)
+    to_judge = len(judged_later(found))
+    tables = [
+        table_of(
+            f"Findings in {len(runs):,} runs of clients in good order",
+            rows,
+            {
+                "client": "client",
+                "runs": "runs",
+                "refused": "leader_errors",
+                "moves met": "moves",
+                "connections lost": "lost",
+                "acknowledged": "acknowledged",
+                "read": "read",
+                "notes": "note",
+                "known": "known",
+                "to judge": "judge",
+            },
+            (f"{to_judge:,} to be judged: each is a bug that nobody has named, or a wrong rule.",),
+        )
+    ]
+    if found:
+        tables.append(
+            table_of(
+                "What was found",
+                found,
+                {
+                    "client": "client",
+                    "client id": "client_id",
+                    "finding": "id",
+                    "it is": "verdict",
+                    "seen": lambda one: f"{one['times']} of {one['of']}",
+                    "first": lambda one: str(one["first"]),
+                },
+            )
+        )
+    if left_out:
+        tables.append(table_of("Left out", left_out, {"client": "client", "why": "why"}))
+    document = {
+        "conditions": {"seed": options.seed, "partitions": options.partitions},
+        "to_judge": to_judge,
+        "runs": list(runs),
+        "left_out": list(left_out),
+    }
+    return Report("benchmark precision", document, tuple(tables))
+
+
+def main() -> int:
+    names = [name for name in PRESETS if name != OWN.name]
+    healthy = [name for name in names if name not in CHOSEN_FOR_BUGS]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=healthy)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--at-once", type=int, default=4)
+    parser.add_argument("--partitions", type=int, default=12)
+    parser.add_argument("--acks", choices=("all", "1"), default="all")
+    parser.add_argument("--seed", type=int, default=random.randrange(10_000))
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    parser.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
+    options = parser.parse_args()
+    say(f"seed {options.seed}")
+    choose = random.Random(options.seed)
+    left_out: list[Document] = []
+    chosen = []
+    for name in options.only:
+        try:
+            PRESETS[name].program(say)
+            chosen.append(PRESETS[name])
+        except TROUBLE as why:
+            left_out.append({"client": name, "why": str(why)})
+    if not chosen:
+        raise SystemExit("None of these clients can be had on this machine.")
+    runs: list[Document] = []
+    in_turn = cycle(chosen)
+    at_once = min(options.at_once, len(chosen))
+    c1_only = suits_c1(len(BROKERS) + 1)
+    spec = LabSpec(name=f"precision-{os.getpid()}", of_a_run=True, c1_only=c1_only)
+    with as_keyboard_interrupts(), tempfile.TemporaryDirectory(prefix="kipctl-precision-") as text:
+        lab = Lab.up(spec, say)
+        try:
+            for begun in range(0, options.runs, at_once):
+                some = list(islice(in_turn, min(at_once, options.runs - begun)))
+                say(f"runs {begun + 1} to {begun + len(some)}: {', '.join(o.name for o in some)}")
+                folder = (options.keep or Path(text)) / f"from-run-{begun + 1}"
+                folder.mkdir(parents=True)
+                more, out = in_a_round(lab, some, options, folder, choose)
+                runs += more
+                left_out += out
+                for run in more:
+                    for one in run["findings"]:
+                        say(f"{one['client_id']}: {one['id']} ({one['verdict']}), {one['first']}")
+        finally:
+            lab.down()
+    report = report_of(runs, left_out, options)
+    write(report, options.output, sys.stdout, sys.stdout.isatty())
+    return int(bool(judged_later(found_in(runs))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
