@@ -116,6 +116,9 @@ class Episode:
     not_ready: int = 0
     """Refusals by the broker that the hint named, each after a pause."""
     _strays: dict[int, HintFault] = field(default_factory=dict)
+    _usable: set[int] = field(default_factory=set)
+    """Leaders that hints named as news. A client that has just read one may have a newer one, and
+    the first again, before it: a broker that was paused answers all at once."""
     _in_a_row: int = 1
     _row_began_us: int = 0
     _is_decided: bool = False
@@ -187,7 +190,7 @@ class Episode:
             return
         if is_elsewhere:
             self._is_decided = True
-            if not is_named and not self._is_hinted(broker):
+            if not is_named and broker not in self._usable:
                 self.strayed = self._strays.get(broker)
             if self.hint is not None:
                 if not self._is_hinted(broker):
@@ -226,5 +229,6 @@ class Episode:
             if hint.fault in (HintFault.OLDER, HintFault.SAME_EPOCH):
                 self._strays[hint.leader] = hint.fault
         elif self.hint is None or hint.epoch > self.hint.epoch:
+            self._usable.add(hint.leader)
             self.hint = hint
             self.outcome = Outcome.UNSEEN

@@ -116,6 +116,8 @@ def test_a_loop_is_many_refusals_in_a_row_without_a_pause(script: str, is_loop: 
         # A hint that is news sends it there as well, before or after.
         ("r1@0:2.5~ r1@1:2.6 s2@2", None),
         ("r1@0:2.6 r1@1:2.5~ s2@2", None),
+        # It had read the first of many answers that came together: the newest is not the last.
+        ("r1@0:2.6 r1@1:3.7 r1@2:2.6~ s2@3", None),
     ],
 )
 def test_who_goes_where_only_a_hint_that_is_no_news_says_strays(
