@@ -170,7 +170,11 @@ def spark_schema(dataset: str) -> StructType:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """A table's schema in Arrow's terms."""
     arrow = {spark: arrow for arrow, spark in _TYPES.items()} | {DoubleType(): pa.float64()}
-    return pa.schema([(field.name, arrow[field.dataType]) for field in schema])
+
+    def of(kind: DataType) -> pa.DataType:
+        return pa.struct(list(arrow_schema(kind))) if isinstance(kind, StructType) else arrow[kind]
+
+    return pa.schema([(field.name, of(field.dataType)) for field in schema])
 
 
 def open_runs(

@@ -69,5 +69,5 @@ def _write_here(table: DataFrame, folder: Path) -> None:
     schema = arrow_schema(table.schema)
     rows = table.toLocalIterator()
     with pq.ParquetWriter(folder / "part-0.parquet", schema, compression="zstd") as writer:
-        while some := [row.asDict() for row in islice(rows, ROWS_A_GROUP)]:
+        while some := [row.asDict(recursive=True) for row in islice(rows, ROWS_A_GROUP)]:
             writer.write_table(pa.Table.from_pylist(some, schema))

@@ -101,7 +101,7 @@ def _not_in_the_logs(document: RequestLogAnalysis) -> Iterator[str]:
             "leave out an hour after {at}: clocks were put forward then"
             if turn["is_forward"]
             else "go back by an hour at {at}: clocks were put back then, and what was answered in"
-            " the hour before and after it is mixed up; --since and --until leave it out"
+            " the hour before and after it is mixed up; --since and --before leave it out"
         )
         yield f"The times of {turn['file']} {what.format(at=turn['at'])}."
     if copies := document["copies"]:

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.checkpoint import Scratch, intermediate_results, scratch_removed
 from kipctl.pipeline.preflight import check_save
-from kipctl.pipeline.saving import make_new
+from kipctl.pipeline.saving import make_new, written
 
 
 def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
@@ -32,6 +33,19 @@ def test_where_nothing_can_be_made(spark: SparkSession, tmp_path: Path) -> None:
             pass
     make_new(spark, str(tmp_path / "a b%20c" / "new"))
     assert (tmp_path / "a b%20c" / "new").is_dir()
+
+
+@pytest.mark.spark
+def test_tables_of_a_cluster_come_to_a_folder_of_this_machine(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kipctl.pipeline.saving.is_local", lambda master: False)
+    table = spark.sql(
+        "SELECT 1L AS run, named_struct('p50', 2.5D, 'p99', CAST(NULL AS DOUBLE)) AS wait_ms"
+    )
+    written(table.selectExpr("run", "wait_ms.p50", "wait_ms"), str(tmp_path / "new"))
+    (row,) = pq.read_table(tmp_path / "new").to_pylist()
+    assert row == {"run": 1, "p50": 2.5, "wait_ms": {"p50": 2.5, "p99": None}}
 
 
 @pytest.mark.spark
