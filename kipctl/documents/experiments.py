@@ -1,6 +1,5 @@
 """The documents of experiments: arms, what they came to, and whether they differ."""
 
-from dataclasses import dataclass
 from typing import TypedDict
 
 from kipctl.documents.common import Latency, Longest, Tail, VerdictFigures, Waits
@@ -286,8 +285,7 @@ class RollArm(TypedDict):
     runs: list[RolledRunDocument]
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(TypedDict):
     """One of the two that the KIP's roll was measured under, in all 6 OpenMessaging clients: the
     partitions of its one topic, messages per second, consumers in each of 3 subscriptions."""
 

@@ -170,7 +170,7 @@ def published_table(document: RollExperimentDocument) -> Table:
             rows.append(
                 (
                     cell["acks"],
-                    f"{row['workload'].partitions:,} (here {cell['partitions']:,})",
+                    f"{row['workload']['partitions']:,} (here {cell['partitions']:,})",
                     MEASURES[row["measure"]],
                     _runs(row["without_ms_by_run"]),
                     _runs(row["with_ms_by_run"]),

@@ -30,7 +30,7 @@ class RollPlan:
 
     arms: tuple[Arm, ...]
     acks: tuple[str, ...] = ("all", "1")
-    partitions: tuple[int, ...] = (LOW.partitions,)
+    partitions: tuple[int, ...] = (LOW["partitions"],)
     runs: int = LEAST_RUNS
     restarts: int = 0
     controlled: bool = True
@@ -79,9 +79,9 @@ class RollPlan:
 
 
 SCALES: Mapping[str, Mapping[str, Any]] = {
-    f"kip-{workload.name}": {
-        "partitions": (workload.partitions,),
-        "throughput": workload.throughput,
+    f"kip-{workload['name']}": {
+        "partitions": (workload["partitions"],),
+        "throughput": workload["throughput"],
         "record_size": RECORD_SIZE,
         "settle_s": EVERY_S,
         "runs": RUNS,

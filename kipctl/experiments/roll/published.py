@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from kipctl.counts import counted
 from kipctl.documents.experiments import PublishedRoll, RollExperimentDocument, Workload
 
-HIGH = Workload("high", 9000, 23_400, 60, 60)
-LOW = Workload("low", 108, 234_000, 6, 6)
+HIGH = Workload(name="high", partitions=9000, throughput=23_400, producers=60, consumers=60)
+LOW = Workload(name="low", partitions=108, throughput=234_000, producers=6, consumers=6)
 RECORD_SIZE = 512
 EVERY_S = 600.0
 """From one restart to the next; the whole lasted 70 minutes."""
@@ -77,7 +77,7 @@ _SUBSCRIPTIONS = 3
 
 def nearer_workload(partitions: int) -> Workload:
     """The one whose number of partitions is nearer, as a ratio."""
-    return min((HIGH, LOW), key=lambda one: abs(math.log(partitions / one.partitions)))
+    return min((HIGH, LOW), key=lambda one: abs(math.log(partitions / one["partitions"])))
 
 
 def published_for(acks: str, partitions: int) -> tuple[Published, ...]:
@@ -95,11 +95,11 @@ def set_up_line(document: RollExperimentDocument, partitions: int) -> str:
         ("machines", 1, _MACHINES),
         ("brokers", document["brokers"], BROKERS),
         ("controllers", document["controllers"], CONTROLLERS),
-        ("partitions", partitions, kip.partitions),
-        ("records/s", document["throughput"], kip.throughput),
+        ("partitions", partitions, kip["partitions"]),
+        ("records/s", document["throughput"], kip["throughput"]),
         ("bytes of a record", document["record_size"], RECORD_SIZE),
-        ("producers", document["workers"], kip.producers),
-        ("consumers", document["workers"], _SUBSCRIPTIONS * kip.consumers),
+        ("producers", document["workers"], kip["producers"]),
+        ("consumers", document["workers"], _SUBSCRIPTIONS * kip["consumers"]),
         ("s between restarts", document["settle_seconds"], EVERY_S),
         ("runs", document["runs"], RUNS),
     )
@@ -139,13 +139,13 @@ def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
         by = f"{workers} producers, read once by {workers} consumers"
     found += [
         (
-            f"{load} of {document['record_size']:,} bytes by {by}; the KIP's workload {kip.name}: "
-            f"{kip.throughput:,}/s of {RECORD_SIZE} bytes to"
-            f" {counted(kip.partitions, 'partition')} by "
-            f"{kip.producers} producers, read by {_SUBSCRIPTIONS} subscriptions of {kip.consumers} "
-            "consumers"
+            f"{load} of {document['record_size']:,} bytes by {by}; the KIP's workload"
+            f" {kip['name']}: {kip['throughput']:,}/s of {RECORD_SIZE} bytes to"
+            f" {counted(kip['partitions'], 'partition')} by "
+            f"{kip['producers']} producers, read by {_SUBSCRIPTIONS} subscriptions of"
+            f" {kip['consumers']} consumers"
         )
-        for kip in dict.fromkeys(workloads)
+        for kip in {kip["name"]: kip for kip in workloads}.values()
     ]
     if document["runs"] != RUNS:
         found.append(f"{counted(document['runs'], 'run')}, the KIP's {RUNS}")
