@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.columns import is_leader_error, sum_of
+from kipctl.pipeline.columns import is_leader_error, sum_of, sum_of_rates
 from kipctl.trace.codes import MetadataCause
 
 SOFTWARE = ("software_name", "software_version")
@@ -75,7 +75,7 @@ def metadata_counts(metadata: DataFrame) -> DataFrame:
         .agg(
             (F.grouping("client") == 0).alias("is_client"),
             F.sum("requests").alias("requests"),
-            F.sum(F.col("requests") / F.col("minutes")).alias("per_minute"),
+            sum_of_rates(F.col("requests") / F.col("minutes")).alias("per_minute"),
             sum_of(F.col("response_bytes") * F.col("requests")).alias("bytes"),
             *(
                 sum_of(F.when(F.col("_cause") == cause.name.lower(), F.col("requests"))).alias(

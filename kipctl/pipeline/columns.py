@@ -52,6 +52,12 @@ def count_if(condition: Column) -> Column:
     return F.count(F.when(condition, True))
 
 
+def sum_of_rates(rate: Column) -> Column:
+    """The sum of fractions, each to a billionth: as a decimal, since a sum of doubles hangs on the
+    order in which Spark adds them."""
+    return F.sum(rate.cast("decimal(28, 9)")).cast("double")
+
+
 def sum_of(value: str | Column) -> Column:
     """An aggregate: the sum, 0 where all is null."""
     return F.coalesce(F.sum(value), F.lit(0).cast("bigint"))

@@ -15,7 +15,7 @@ from kipctl.documents.log_traffic import (
 )
 from kipctl.documents.pages import Row
 from kipctl.pipeline.clients import SOFTWARE
-from kipctl.pipeline.columns import sum_of
+from kipctl.pipeline.columns import sum_of, sum_of_rates
 from kipctl.protocol.api import ApiKey
 
 _PRINCIPAL = ("principal", "listener", "security_protocol", "origin")
@@ -59,8 +59,8 @@ def talker_counts(calls: DataFrame) -> DataFrame:
             sum_of(F.when(is_read, size)).alias("fetched_bytes"),
             sum_of(F.when(is_placed, size)).alias("placed_bytes"),
             sum_of(F.when(is_near, size)).alias("near_bytes"),
-            F.sum(F.when(is_placed, size / seconds)).alias("placed_rate"),
-            F.sum(F.when(is_near, size / seconds)).alias("near_rate"),
+            sum_of_rates(F.when(is_placed, size / seconds)).alias("placed_rate"),
+            sum_of_rates(F.when(is_near, size / seconds)).alias("near_rate"),
         )
     )
 
