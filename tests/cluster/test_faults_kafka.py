@@ -50,8 +50,8 @@ def kipctl(
     faulty: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout_s: float
 ) -> Kipctl:
     """Command lines on it; they are told of brokers 1 and 2."""
-    for module in ("cli.brokers", "cli.inspect_metadata", "cli.wait"):
-        monkeypatch.setattr(f"kipctl.{module}.TIMEOUT_S", timeout_s)
+    for module in ("brokers", "inspect_metadata", "wait"):
+        monkeypatch.setattr(f"kipctl.cli.commands.{module}.TIMEOUT_S", timeout_s)
     monkeypatch.setattr("kipctl.cluster.metadata_convergence.CONNECTION_TIMEOUT_S", timeout_s)
     monkeypatch.setattr(Cluster.__init__, "__defaults__", ("kipctl", timeout_s))
     servers = faulty.bootstrap_server.rpartition(",")[0]
