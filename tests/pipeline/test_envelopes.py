@@ -361,7 +361,9 @@ def requests_of(log: RequestLog) -> dict[str, Counter[str]]:
     """What is known of the requests, by the file's name."""
     columns = [
         *("api_key", "api_version", "client", "connection", "software_name", "is_forwarded"),
-        *("requests", "first_us", "last_us", "rack", "read_bytes", "answers", "metadata", "single"),
+        *("is_deprecated", "principal", "listener", "security_protocol"),
+        *("requests", "first_us", "last_us", "rack", "record_bytes"),
+        *("answers", "metadata", "single"),
     ]
     rows = log.calls.select(F.regexp_extract("file", r"([^/]+)\.log[^/]*$", 1), F.struct(*columns))
     found: dict[str, Counter[str]] = {}
