@@ -18,6 +18,7 @@ from sample_runs import experiment_run
 from kipctl.errors import ExitStatus
 from kipctl.pipeline.pictures import MOST_BUCKETS, MOST_SLOWEST, bucket, report_document, shown_runs
 from kipctl.report.analysis_tables import analysis_tables
+from kipctl.report.html.parts import MOST_ROWS
 from kipctl.report.html.spread import steps
 from kipctl.report.request_log_tables import request_log_tables
 from kipctl.report.tables import Table as ReportTable
@@ -57,7 +58,8 @@ class Tables(HTMLParser):
 
 def in_page(table: ReportTable) -> list[list[str]]:
     """The cells that a page has of a table."""
-    rows = ([table.text(at, cell, ",") for at, cell in enumerate(row)] for row in table.rows)
+    shown = table.rows[:MOST_ROWS]
+    rows = ([table.text(at, cell, ",") for at, cell in enumerate(row)] for row in shown)
     return [list(table.titles), *rows]
 
 

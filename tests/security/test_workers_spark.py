@@ -34,7 +34,8 @@ def secret_spark(
 def sent(kipctl: Program, admin: Way, topic: str, *options: str) -> int:
     """How many records two workers have sent together."""
     load = ("--num-records", str(RECORDS), "--throughput", "300", "--record-size", "100")
-    run = ("--workers", "2", "--record", str(kipctl.folder / "run"), "-o", "json", *options)
+    workers = ("--workers", "2", "--start-timeout", "5m")
+    run = (*workers, "--record", str(kipctl.folder / "run"), "-o", "json", *options)
     said = json.loads(kipctl("perf", "produce", *load, "--topic", topic, *run, *admin.options))
     assert (kipctl.folder / "state" / "kipctl" / "spark.log").exists()
     number: int = said["records"]["acknowledged"]
