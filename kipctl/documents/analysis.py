@@ -55,6 +55,8 @@ class AnalysisDocument(TypedDict):
 
 
 class LineCounts(TypedDict):
+    """Lines by what they are. `parsed` and `broken` hold the marker, `other` do not."""
+
     read: int
     parsed: int
     broken: int
@@ -68,6 +70,8 @@ class TurnedClock(TypedDict):
 
 
 class BrokenLine(TypedDict):
+    """A line that holds the marker and no whole JSON: its file, its number (from 1), its start."""
+
     file: str
     line: int
     text: str

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from kipctl.documents.analysis import AnalysedRun, AnalysisDocument
+from kipctl.documents.pages import Rows
 from kipctl.errors import UsageError
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.inputs import ALWAYS, RecordedRun, open_runs
@@ -18,7 +19,6 @@ from kipctl.pipeline.table import Source, Table
 from kipctl.pipeline.tables import TABLES, keys_of
 from kipctl.trace.settings import end_of
 
-Rows = list[dict[str, Any]]
 Make = Callable[[], DataFrame]
 """How a table is made: Spark looks at a plan as it grows, and that takes as long as the work."""
 

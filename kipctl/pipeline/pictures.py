@@ -14,7 +14,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.documents.analysis import AnalysisDocument
-from kipctl.documents.pages import DrawnRun, LeadersInTime, RunPictures, TablesByArm, Timeline
+from kipctl.documents.pages import (
+    DrawnRun,
+    LeadersInTime,
+    Row,
+    Rows,
+    RunPictures,
+    TablesByArm,
+    Timeline,
+)
 from kipctl.pipeline.analysis import Question, analysed, collected, makes
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.files import Files, literally
@@ -36,8 +44,6 @@ from kipctl.protocol.api import ApiKey
 from kipctl.redaction import redacted
 from kipctl.trace.codes import PHASES
 from kipctl.trace.settings import actions_in_short, end_of, settings
-
-Rows = list[dict[str, Any]]
 
 MOST_BUCKETS = 150
 """On the time axis."""
@@ -208,7 +214,7 @@ def _slowest(source: Source) -> Rows:
         .join(F.broadcast(named), same)
         .select(*_EPISODE, *columns, *(f"{phase}_us" for phase in PHASES))
     )
-    by_batch: dict[tuple[Any, ...], Rows] = {}
+    by_batch: dict[tuple[Any, ...], list[Row]] = {}
     for row in _collected(attempts, "attempt"):
         by_batch.setdefault(tuple(row[name] for name in _EPISODE), []).append(row)
     return [

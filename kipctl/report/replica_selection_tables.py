@@ -268,14 +268,14 @@ def _groups(document: ReplicaSelectionDocument) -> Table:
     }
     if document["rate_over_seconds"] is not None:
         columns |= {
-            Column("Now bytes/s", 0, True): lambda row: _told(
+            Column("Now bytes/s", 0, True): lambda row: _read_now(
                 row, row["now_cross_bytes_per_second"]
             ),
             Column("Closest bytes/s", 0, True): "closest_cross_bytes_per_second",
         }
     if document["price_per_gb"] is not None:
         columns |= {
-            Column("Price now", 2, True): lambda row: _told(row, row["now_price_of_30_days"]),
+            Column("Price now", 2, True): lambda row: _read_now(row, row["now_price_of_30_days"]),
             Column("Price closest", 2, True): "closest_price_of_30_days",
         }
     notes = [
@@ -305,7 +305,7 @@ def _named_rack(row: GroupReads) -> str:
     return row["client_rack"] if row["known"] else f"{row['client_rack']} (unknown)"
 
 
-def _told(row: GroupReads, amount: float | None) -> Cell:
+def _read_now(row: GroupReads, amount: float | None) -> Cell:
     """What a group reads now; one whose clients tell no rack may read in its own."""
     return amount if row["says_rack"] else "not told"
 

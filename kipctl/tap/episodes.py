@@ -73,7 +73,7 @@ class _Open:
     one_by_one: int = 0
     again: Episode | None = None
     """Of refusals by that broker: it is not ready yet, or its leadership has moved on."""
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
     """Findings of which it was said to be a sign."""
 
     @property
@@ -276,7 +276,7 @@ class Episodes:
         self.settle(now_us - REFRESH_US)
         for about, one in self.open.items():
             fact = self._open_fact(about, one, now_us)
-            one.told |= self._tell(fact, about, one, now_us)
+            one.reported |= self._report(fact, about, one, now_us)
 
     def _has_stayed(self, about: About, one: _Open) -> bool:
         """The process that was refused is there, and goes by the same producer id."""
@@ -296,11 +296,11 @@ class Episodes:
         about, one, end, until_us, doubts = over
         fact = EpisodeFact.of(about.api, one.episode, end, until_us, doubts)
         self.sightings.facts[fact] += 1
-        self._tell(fact, about, one, until_us)
+        self._report(fact, about, one, until_us)
 
-    def _tell(self, fact: Fact, about: About, one: _Open, now_us: int) -> set[str]:
+    def _report(self, fact: Fact, about: About, one: _Open, now_us: int) -> set[str]:
         broker = one.episode.broker
-        return self.sightings.tell(fact, now_us, about.partition, broker, one.told)
+        return self.sightings.report(fact, now_us, about.partition, broker, one.reported)
 
     def _open_fact(self, about: About, one: _Open, now_us: int) -> EpisodeFact:
         fact = EpisodeFact.of(about.api, one.episode, End.OPEN, one.seen_us)

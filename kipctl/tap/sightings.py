@@ -76,20 +76,20 @@ class Sightings:
     ) -> None:
         """It was seen."""
         self.facts[fact] += 1
-        self.tell(fact, at_us, partition, broker)
+        self.report(fact, at_us, partition, broker)
 
-    def tell(
+    def report(
         self,
         fact: Fact,
         at_us: int,
         partition: PartitionId,
         broker: int,
-        told: Iterable[str] = (),
+        reported: Iterable[str] = (),
     ) -> set[str]:
-        """Say of what it is a sign; of those findings that were `told` nothing. Returns which it
-        is a sign of."""
+        """Say of what it is a sign, but for those findings that were `reported`. Returns all that
+        it is a sign of."""
         found = {finding.id for finding in matching(fact)}
-        for id in found.difference(told):
+        for id in found.difference(reported):
             sign = Sign(at_us, self.client_id, id, *partition, broker)
             self._first.setdefault(id, sign)
             self.signs.add(sign)

@@ -23,6 +23,7 @@ from kipctl.conform.cluster import (
 from kipctl.conform.cluster.apis import REQUESTS, VERSIONS
 from kipctl.conform.cluster.call import read_call
 from kipctl.conform.cluster.cluster import HungUpError, SilentError
+from kipctl.conform.cluster.control import Control
 from kipctl.protocol.api import ApiKey, encode_request
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.committed_offsets import (
@@ -289,18 +290,22 @@ def test_requests_are_delayed_dropped_cut_and_answered_as_scripts_say(
     cluster: Cluster, clock: Clock
 ) -> None:
     request = metadata_request(["t"])
-    cluster.control = lambda exchange: Delay(1000)
+
+    def script(control: Control) -> None:
+        cluster.control = lambda exchange: control
+
+    script(Delay(1000))
     answering = cluster.answer(call(request, 12))
     next(answering)
     clock.us = 1000
     with pytest.raises(StopIteration):
         next(answering)
     for control, error in ((Drop(), SilentError), (Cut(), HungUpError)):
-        cluster.control = lambda exchange, control=control: control  # type: ignore[misc]
+        script(control)
         with pytest.raises(error):
             next(cluster.answer(call(request, 12)))
     other = MetadataResponse(cluster_id="other")
-    cluster.control = lambda exchange: Answer(other)
+    script(Answer(other))
     assert asked(cluster, request, 12) is other
 
 

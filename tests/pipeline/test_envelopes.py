@@ -406,7 +406,7 @@ def wrapped(
 
 
 def test_plain_lines_are_in_no_envelope(plainly: RequestLog, lines: Lines) -> None:
-    assert (plainly.lines.parsed, plainly.lines.other) == (len(lines) - 1, 1)
+    assert (plainly.lines["parsed"], plainly.lines["other"]) == (len(lines) - 1, 1)
     assert (plainly.envelopes, plainly.untimed) == ({}, 0)
 
 
@@ -424,9 +424,9 @@ def test_what_is_read_in_an_envelope_is_what_is_read_without(
 
 def test_every_line_is_counted_once(wrapped: RequestLog, lines: Lines) -> None:
     files = len(WRAPPED) + 3
-    assert wrapped.lines.broken == 0
-    assert wrapped.lines.parsed == files * (len(lines) - 1)
-    assert wrapped.lines.other == files - len(NOT_KEPT)
+    assert wrapped.lines["broken"] == 0
+    assert wrapped.lines["parsed"] == files * (len(lines) - 1)
+    assert wrapped.lines["other"] == files - len(NOT_KEPT)
     assert wrapped.untimed == 0
 
 
@@ -471,10 +471,12 @@ def test_lines_in_the_middle_of_others(spark: SparkSession, tmp_path: Path, line
     path = written(tmp_path, "mixed", ["+ exec java", *lines, *cut[:1], *layout, *cut[1:]])
     log = read_request_log(spark, [str(path)])
     requests = len(lines) - 1
-    assert (log.lines.parsed, log.lines.broken, log.lines.other) == (2 * requests, 3, 3)
+    assert (log.lines["parsed"], log.lines["broken"], log.lines["other"]) == (2 * requests, 3, 3)
     numbers = [len(lines) + 2, 2 * len(lines) + 3, 2 * len(lines) + 4]
-    assert [(line.file, line.line) for line in log.broken] == [(str(path), n) for n in numbers]
-    assert all(line.text.startswith(("[2026", "{")) for line in log.broken)
+    assert [(line["file"], line["line"]) for line in log.broken] == [
+        (str(path), n) for n in numbers
+    ]
+    assert all(line["text"].startswith(("[2026", "{")) for line in log.broken)
 
 
 def test_of_a_part_of_the_time_envelopes_are_opened_first(
@@ -491,7 +493,7 @@ def test_of_a_part_of_the_time_envelopes_are_opened_first(
     monkeypatch.setattr(summary, "_copies", lambda rows: {})
     period = parse_period(since.isoformat(), None)
     log = read_request_log(spark, [str(folder)], period=period, by_time=True)
-    assert log.lines.parsed == 2 * len(later)
+    assert log.lines["parsed"] == 2 * len(later)
     assert log.slice_us > 0
     with pytest.raises(UsageError, match="in the period"):
         read_request_log(spark, [str(folder)], period=parse_period("2027-01-01T00:00:00", None))
@@ -502,7 +504,7 @@ def test_requests_that_tell_no_time_are_counted(
 ) -> None:
     path = written(tmp_path, "untimed", [f"11:13:09,119 DEBUG {bare(line)}" for line in lines])
     log = read_request_log(spark, [str(path)])
-    assert log.untimed == log.lines.parsed == len(lines) - 1
+    assert log.untimed == log.lines["parsed"] == len(lines) - 1
     [table, *_] = request_log_tables(analyse(log))
     assert any(f"{log.untimed} requests tell no time" in note for note in table.notes)
 

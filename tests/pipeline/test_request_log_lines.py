@@ -217,11 +217,11 @@ def test_the_first_broken_lines_are_shown_by_file_and_number(
         assert of_kind(log.rows, Kind.BLOCK).count() > 5
     finally:
         spark.conf.set(blocks, before)
-    assert (log.lines.read, log.lines.broken, log.lines.other) == (429, 16 + 10, 19)
-    assert log.lines.parsed == 400 - 16
+    assert (log.lines["read"], log.lines["broken"], log.lines["other"]) == (429, 16 + 10, 19)
+    assert log.lines["parsed"] == 400 - 16
     shown = [(first_file, number, line[:120]) for number, line in cuts]
     shown += [(second_file, 2 + number, lines[number - 10][:120]) for number in range(4)]
-    assert [tuple(line) for line in log.broken] == shown
+    assert [tuple(line.values()) for line in log.broken] == shown
 
 
 def test_of_a_part_of_the_time_lines_have_their_number_in_the_file(
@@ -238,8 +238,8 @@ def test_of_a_part_of_the_time_lines_have_their_number_in_the_file(
         lines[number - 1] = lines[number - 1][:200]
     period = parse_period("2026-11-21T11:13:20", "2026-11-21T11:13:30.5")
     log = read_request_log(spark, [write_log(lines)], period=period)
-    assert log.lines.read == len(inside) < len(lines)
-    assert [line.line for line in log.broken] == broken
+    assert log.lines["read"] == len(inside) < len(lines)
+    assert [line["line"] for line in log.broken] == broken
     with pytest.raises(UsageError, match="no start to count from"):
         read_request_log(spark, [write_log(lines)], period=parse_period("10s", None))
 

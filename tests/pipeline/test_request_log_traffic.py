@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from request_log_lines import LOGS, analysed_log, log_lines, partitions_of, request_of
 from request_log_made import OLD, fetched, logs, produced, warm
 
+from kipctl.documents.analysis import RequestLogAnalysis
 from kipctl.pipeline.request_lines.contents import REPLICA
 from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
 from kipctl.pipeline.saving import make_new
@@ -142,9 +144,15 @@ def test_metadata_by_client(read: tuple[Requests, dict[str, Any]]) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("saved") / "tables"
+
+
+@pytest.fixture(scope="module")
+def made(
+    spark: SparkSession, saved: Path, tmp_path_factory: pytest.TempPathFactory
+) -> RequestLogAnalysis:
     """Of a minute: consumers of broker 1, and a client from before Kafka 2.1; its document."""
-    folder = tmp_path_factory.mktemp("made")
     lines = [
         *warm(60_000),
         fetched(1, 1000, "nowhere", 900),
@@ -153,13 +161,12 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
         fetched(1, 4000, "typo", 90, "az2"),
         *(produced(1, 5000 + number, "old", software=OLD) for number in range(3)),
     ]
-    make_new(spark, str(folder / "saved"))
-    log = read_request_log(spark, logs(folder, lines))
-    document = analyse(log, LogQuestion(price_per_gb=100.0), str(folder / "saved"))
-    return {**document, "saved": folder / "saved"}
+    make_new(spark, str(saved))
+    log = read_request_log(spark, logs(tmp_path_factory.mktemp("made"), lines))
+    return analyse(log, LogQuestion(price_per_gb=100.0), str(saved))
 
 
-def test_what_crosses_racks_and_what_it_costs(made: dict[str, Any]) -> None:
+def test_what_crosses_racks_and_what_it_costs(made: RequestLogAnalysis) -> None:
     assert made["price_per_gb"] == 100.0
     [cluster] = made["clusters"]
     found = {row["client_id"]: row for row in cluster["talkers"] if row["fetched_bytes"]}
@@ -177,10 +184,10 @@ def test_what_crosses_racks_and_what_it_costs(made: dict[str, Any]) -> None:
         "cross_rack_bytes": 600,
         "price_of_30_days": pytest.approx(of_a_month["nowhere"]),
     }
-    assert "1 consumer names no rack" in request_log_answer(made)  # type: ignore[arg-type]
+    assert "1 consumer names no rack" in request_log_answer(made)
 
 
-def test_who_would_be_refused_by_kafka_4(made: dict[str, Any]) -> None:
+def test_who_would_be_refused_by_kafka_4(made: RequestLogAnalysis) -> None:
     [cluster] = made["clusters"]
     assert cluster["deprecated"] == [
         {
@@ -192,16 +199,16 @@ def test_who_would_be_refused_by_kafka_4(made: dict[str, Any]) -> None:
             "requests": 3,
         }
     ]
-    said = request_log_answer(made)  # type: ignore[arg-type]
+    said = request_log_answer(made)
     assert "Kafka 4.0 refuses 1 client id" in said
     names = [table.name for table in request_log_tables(made)]  # type: ignore[arg-type]
     assert names.index("deprecated") < names.index("fleet")
 
 
-def test_what_is_saved(made: dict[str, Any]) -> None:
+def test_what_is_saved(made: RequestLogAnalysis, saved: Path) -> None:
     [cluster] = made["clusters"]
-    rows = pq.read_table(made["saved"] / "latency_by_client").to_pylist()
+    rows = pq.read_table(saved / "latency_by_client").to_pylist()
     assert [row["total_time_ms_p99"] for row in rows] == [
         row["total_time_ms"]["p99"] for row in cluster["latency_by_client"]
     ]
-    assert pq.read_table(made["saved"] / "talkers").num_rows == len(cluster["talkers"])
+    assert pq.read_table(saved / "talkers").num_rows == len(cluster["talkers"])

@@ -138,7 +138,7 @@ def test_a_canary_feels_the_roll(lab: Lab, cluster: Cluster) -> None:
     waits = report["steps"][0]["waits"]
     # A canary that hears of a move before it sends is not refused: then it has not waited.
     if waits["moves"]:
-        assert 0 < waits["wait_ms"]["p50"] <= waits["wait_ms"]["max"] < 60_000
+        assert 0 < waits["wait_ms"]["p50"] <= waits["wait_ms"]["max"]
     else:
         assert waits["wait_ms"] is None
     # Brokers hear of its topic's removal a little later.

@@ -3,19 +3,16 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 from kipctl.client_behaviour.behaviour import Behaviour, expected, verdict_document
 from kipctl.client_behaviour.findings.catalogue import known_bug
 from kipctl.client_behaviour.software import Software
 from kipctl.documents.analysis import (
     ApiUse,
-    BrokenLine,
     ClockDifference,
     FleetRow,
-    LineCounts,
     LoggedBroker,
     LoggedCluster,
     LoggedMetadata,
@@ -27,7 +24,7 @@ from kipctl.documents.analysis import (
     RefusedClient,
     RequestLogAnalysis,
 )
-from kipctl.documents.pages import Row
+from kipctl.documents.pages import Row, Rows
 from kipctl.pipeline.request_log.behaviours import counts_of, seen_of
 from kipctl.pipeline.request_log.coverage import Logged, hours_apart
 from kipctl.pipeline.request_log.findings import findings_of
@@ -44,8 +41,6 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.trace.codes import MetadataCause
 
-Rows = list[dict[str, Any]]
-
 _LEAST_MOVES = 10
 """Fewer may all be of clients that learned of a move without being refused."""
 _KIPCTL = "kipctl"
@@ -60,7 +55,7 @@ def document_of(
     """The document: of all lines, and of each cluster by itself."""
     clusters = sorted({row["cluster"] for row in rows["usage"]}, key=lambda name: name or "")
     return {
-        "lines": cast(LineCounts, asdict(log.lines)),
+        "lines": log.lines,
         "copies": dict(log.copies),
         "envelopes": dict(log.envelopes),
         "untimed": log.untimed,
@@ -68,7 +63,7 @@ def document_of(
             {"file": file, "at": _moment(turn.at_us), "is_forward": turn.is_forward}
             for file, turn in log.turns.items()
         ],
-        "broken_lines": [cast(BrokenLine, line._asdict()) for line in log.broken],
+        "broken_lines": list(log.broken),
         "clusters": [
             _cluster(
                 log,
@@ -260,8 +255,8 @@ def _by_code(rows: Iterable[Row]) -> dict[str, int]:
     return {str(code): counts[code] for code in sorted(counts)}
 
 
-def _by_software(rows: Iterable[dict[str, Any]]) -> Mapping[tuple[str, str], Rows]:
-    found: dict[tuple[str, str], Rows] = defaultdict(list)
+def _by_software(rows: Iterable[Row]) -> Mapping[tuple[str, str], Rows]:
+    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         found[row["software_name"], row["software_version"]].append(row)
     return found

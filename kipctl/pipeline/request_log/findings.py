@@ -6,7 +6,6 @@ client was shown before the log, or from one that did nothing more, only the tap
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -29,13 +28,11 @@ from kipctl.client_behaviour.findings.document import finding_document
 from kipctl.client_behaviour.findings.finding import Times
 from kipctl.client_behaviour.software import Software
 from kipctl.documents.analysis import LoggedFinding
-from kipctl.documents.pages import Row
+from kipctl.documents.pages import Row, Rows
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.request_log.callers import client_key
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.severity import Severity
-
-Rows = list[dict[str, Any]]
 
 _SECOND_US = 1_000_000
 _MOST_SECONDS = 12

@@ -3,12 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kipctl.documents.analysis import BrokenLine, LineCounts
 from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.next_step import Command, NextStep
 from kipctl.pipeline.checkpoint import checkpointed
@@ -35,24 +35,6 @@ from kipctl.pipeline.request_log.groups import groups_of, of_kind, rows_of
 from kipctl.pipeline.request_log.opening import opened
 from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
 from kipctl.pipeline.request_log.summary import Span, Summary
-
-
-@dataclass(frozen=True, slots=True)
-class LineCounts:
-    """Lines by what they are. `parsed` and `broken` hold the marker, `other` do not."""
-
-    read: int
-    parsed: int
-    broken: int
-    other: int
-
-
-class BrokenLine(NamedTuple):
-    """A line that holds the marker and no whole JSON: its file, its number (from 1), its start."""
-
-    file: str
-    line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +139,12 @@ def read_request_log(
         name=name,
         rows=rows,
         calls=_calls(groups, place_rows, nodes).transform(checkpointed),
-        lines=LineCounts(
-            sum(summary.lines.values()),
-            *(summary.lines[of] for of in (Kind.PARSED, Kind.BROKEN, Kind.OTHER)),
-        ),
+        lines={
+            "read": sum(summary.lines.values()),
+            "parsed": summary.lines[Kind.PARSED],
+            "broken": summary.lines[Kind.BROKEN],
+            "other": summary.lines[Kind.OTHER],
+        },
         copies={unquoted(of): unquoted(kept) for of, kept in summary.copies.items()},
         envelopes=dict(sorted(envelopes.items())),
         untimed=summary.untimed,
@@ -225,7 +209,7 @@ def without_requests(
 def nothing_read(name: str, broken: Sequence[BrokenLine], lines: int, old: int) -> PipelineError:
     """That none of so many `lines` with the marker could be read; so many of them are `old`."""
     first = broken[0] if broken else None
-    shown = f" {first.file}, line {first.line}: {first.text}" if first else ""
+    shown = f" {first['file']}, line {first['line']}: {first['text']}" if first else ""
     if old == lines:
         return PipelineError(
             f"{name} holds text of Kafka before 2.8 ({lines:,} lines):{shown}",
@@ -297,6 +281,10 @@ def _broken_lines(
         last_file, passed = file, passed + count
     found = shown.orderBy("file", "block", "id").limit(BROKEN_SHOWN).collect()
     return tuple(
-        BrokenLine(unquoted(row.file), starts[row.file, row.block] + row.id, row.text)
+        {
+            "file": unquoted(row.file),
+            "line": starts[row.file, row.block] + row.id,
+            "text": row.text,
+        }
         for row in found
     )

@@ -9,14 +9,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kipctl.documents.pages import CountInTime, LogTimeline
+from kipctl.documents.pages import CountInTime, LogTimeline, Rows
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.protocol.error_codes import error_name
-
-Rows = list[dict[str, Any]]
 
 
 def over_time(log: RequestLog) -> list[LogTimeline]:
@@ -52,8 +50,7 @@ def over_time(log: RequestLog) -> list[LogTimeline]:
         return [row.asDict() for row in rows.orderBy("cluster", "name", "bucket").collect()]
 
     found = all_at_once({of: partial(counted, *frame) for of, frame in names.items()})
-    for row in found["errors"]:
-        row["name"] = error_name(row["name"])
+    found["errors"] = [{**row, "name": error_name(row["name"])} for row in found["errors"]]
     clusters = {row["cluster"] for row in found["apis"]}
     return [
         _of_cluster(cluster, log.slice_us, found)
