@@ -13,6 +13,7 @@ from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
 from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
+from kipctl.load.clients.command import RunningCommand
 from kipctl.load.execute import Executed, PlannedActions, execute_load
 from kipctl.load.own_client import OwnClient
 from kipctl.load.plan import RunPlan
@@ -138,8 +139,8 @@ def run_arm(
     """Run the arm's client through a tap, with the plan's actions meanwhile, and record it as a run
     of this command.
 
-    Raises RefusedError when every action failed or the client was refused, InterruptedRunError
-    after Ctrl-C, and other KipctlErrors.
+    Raises RefusedError when every action failed, the client was refused or no record that counts
+    was acknowledged, InterruptedRunError after Ctrl-C, and other KipctlErrors.
     """
     before = stand.snapshot()
     with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
@@ -189,6 +190,12 @@ def run_arm(
         raise RefusedError(f"In a run of {arm.name} no action succeeded: {errors[0]}")
     for error in errors:
         message(f"In this run of {arm.name} an action failed: {error}")
+    if not figures.latency.total:
+        said = claims.get("error") or "it does not say why"
+        raise RefusedError(
+            f"In a run of {arm.name} no record that counts was acknowledged: {said}.",
+            "Does it send to the topic and the server that it is given?",
+        )
     return found
 
 
@@ -225,7 +232,10 @@ def began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
     while not any(seen.counts.requests[ApiKey.PRODUCE] for seen in tap.show().clients):
         if client.is_done_by(now_us() + _LOOK_US):
             break
-    return now_us()
+    began = now_us()
+    if isinstance(client, RunningCommand):
+        client.sends_since(began)
+    return began
 
 
 def _reported_by_client(produced: Produced) -> ClientSays:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kipctl.documents.experiments import OwnDocument
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm_runs import ArmRuns, doubts_of
 from kipctl.experiments.arms.end_to_end import Load as EndToEndLoad
 from kipctl.experiments.arms.end_to_end import warm_up
@@ -83,7 +83,7 @@ def _run_one(
     run: Run,
     message: Callable[[str], None],
 ) -> ArmRun:
-    found = run_arm(
+    return run_arm(
         one.arm,
         stand,
         plan.load,
@@ -94,13 +94,6 @@ def _run_one(
         seed=number,
         command="experiment run",
     )
-    if not found.figures.latency.total:
-        said = found.claims.get("error") or "it does not say why"
-        raise RefusedError(
-            f"In a run of {one.arm.name} no record that counts was acknowledged: {said}.",
-            "Does it send to the topic and the server that it is given?",
-        )
-    return found
 
 
 def document(

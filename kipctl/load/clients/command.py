@@ -10,12 +10,14 @@ from typing import NoReturn
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.load.clients.child import Child
-from kipctl.load.clients.client import ConsumerLoad, Produced, ProducerLoad, RunningClient
+from kipctl.load.clients.client import ConsumerLoad, Produced, ProducerLoad
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 from kipctl.transport.reachable import require_reachable
 
 _FOREVER_US = 1 << 62
+_STARTS_S = 60.0
+"""A program may take so long before its first record: on a busy machine Python or a JVM do."""
 _SAID = 300
 """So many characters of what it said last are told where it fails."""
 
@@ -36,11 +38,17 @@ class RunningCommand:
     """At work until it ends, or until its load should be over: then it is asked to (SIGTERM)."""
 
     def __init__(self, words: Sequence[str], child: Child, seconds: float) -> None:
-        self._name, self._child = words[0], child
+        self._name, self._child, self._seconds = words[0], child, seconds
         self.start_us = now_us()
-        self._until_us = self.start_us + round(seconds * 1e6) if seconds else _FOREVER_US
+        self._until_us = self._after(self.start_us, _STARTS_S)
         self.stopped = False
-        self._stderr = ""
+
+    def sends_since(self, time_us: int) -> None:
+        """Its first record was seen: its load takes its time from then on."""
+        self._until_us = self._after(time_us)
+
+    def _after(self, time_us: int, more_s: float = 0.0) -> int:
+        return time_us + round((self._seconds + more_s) * 1e6) if self._seconds else _FOREVER_US
 
     def is_done_by(self, time_us: int) -> bool:
         """Whether it is done; waits for it until a moment of the monotonic clock."""
@@ -89,7 +97,7 @@ class CommandClient:
     version: str = ""
 
     @contextmanager
-    def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
+    def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningCommand]:
         """It, started in a folder of its own. Raises KipctlError where it cannot be."""
         require_reachable(access)
         given = {

@@ -10,11 +10,12 @@ import pytest
 from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.errors import RefusedError, UsageError
-from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
-from kipctl.load.clients.command import CommandClient, filled
+from kipctl.load.clients.client import ProducerLoad
+from kipctl.load.clients.command import CommandClient, RunningCommand, filled
 from kipctl.process import wait_until
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
+from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 
 
@@ -24,7 +25,7 @@ def answered(asked: Asked) -> Response | None:
 
 
 @contextmanager
-def running(*words: str, records: int = 100, rate: int = 100) -> Iterator[RunningClient[Produced]]:
+def running(*words: str, records: int = 100, rate: int = 100) -> Iterator[RunningCommand]:
     load = ProducerLoad(topic="t", num_records=records, throughput=rate, record_size=7)
     with (
         ScriptedBroker(answered) as broker,
@@ -44,7 +45,11 @@ def test_one_that_goes_on_is_ended_when_its_load_is_over(tmp_path: Path) -> None
     code += "time.sleep(600)"  # it does not end by itself
     pid = tmp_path / "pid"
     with running(sys.executable, "-c", code, str(pid), records=200) as client:
-        assert client.is_done_by(client.start_us + 600_000_000)
+        assert wait_until(pid.exists, 60.0)
+        began_us = now_us()
+        client.sends_since(began_us)
+        assert client.is_done_by(began_us + 600_000_000)
+        assert now_us() >= began_us + 2_000_000, "from its first record, not from its start"
         done = client.outcome()
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text()), 0)
