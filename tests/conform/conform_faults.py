@@ -419,6 +419,9 @@ class Fault:
     status: Status = Status.FAIL
 
 
+DELETED_AGAIN = frozenset({"392-8"})
+"""Who goes back asks for offsets that were deleted, over and over."""
+
 FAULTS = (
     Fault(hints_of_known_brokers_are_ignored, "951-1", frozenset({"951-8", "951-10", "951-22"})),
     Fault(older_hints_are_followed, "951-2"),
@@ -444,9 +447,9 @@ FAULTS = (
     Fault(throttle_times_ignored, "951-22", frozenset({"219-1"})),
     Fault(racks_are_not_said, "392-1", role=Role.CONSUMER),
     Fault(preferred_replicas_are_ignored, "392-2", role=Role.CONSUMER),
-    Fault(positions_are_set_back_at_a_replica, "392-3", role=Role.CONSUMER),
+    Fault(positions_are_set_back_at_a_replica, "392-3", DELETED_AGAIN, Role.CONSUMER),
     Fault(replicas_that_refuse_are_kept, "392-4", frozenset({"392-6"}), Role.CONSUMER),
-    Fault(offsets_out_of_a_replica_s_range_are_reset, "392-5", role=Role.CONSUMER),
+    Fault(offsets_out_of_a_replica_s_range_are_reset, "392-5", DELETED_AGAIN, Role.CONSUMER),
     Fault(replicas_that_hang_up_are_kept, "392-6", role=Role.CONSUMER),
     Fault(leases_are_short, "392-7", role=Role.CONSUMER),
     Fault(offsets_that_were_deleted_are_waited_for, "392-8", role=Role.CONSUMER),
