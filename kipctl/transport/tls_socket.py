@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.security.tls import failure
@@ -85,6 +86,7 @@ class TlsSocket:
             while count < len(buffer):
                 read = self._tls.read(len(buffer) - count, buffer[count:])
                 if not read:
+                    self._say_goodbye()
                     break
                 count += int(read)
         except ssl.SSLWantReadError:
@@ -127,7 +129,12 @@ class TlsSocket:
 
     def _outgoing_alert(self) -> None:
         """Tell the broker why, if the connection still allows it."""
-        try:
+        with suppress(OSError):
             self.flush()
-        except OSError:
-            return
+
+    def _say_goodbye(self) -> None:
+        """Answer the broker's (RFC 8446, 6.1): some close the connection only then, and where data
+        came with it nothing else wakes the poll. An SSLError is an OSError."""
+        with suppress(OSError):
+            self._tls.unwrap()
+        self._outgoing_alert()

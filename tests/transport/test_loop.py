@@ -2,6 +2,7 @@
 
 import random
 import select
+import ssl
 import struct
 
 import pytest
@@ -145,6 +146,22 @@ def test_what_came_before_the_end_is_read_first(tls: Tls | None, says_so: bool) 
         peer.put()
         peer.end.close()
         assert connection.read() == [b"complete"]
+        assert select.select([connection], [], [], 0)[0]
+        with pytest.raises(ConnectionLostError, match="the broker closed the connection"):
+            connection.read()
+
+
+def test_a_goodbye_that_comes_with_data_is_answered_by_one() -> None:
+    """A server may close the connection only then, and no poll tells of what was read before."""
+    with pair(tls=TLS) as (connection, peer):
+        shake_hands(connection, peer)
+        peer.say(framed(b"hello"))
+        peer.say_goodbye()
+        peer.put()
+        assert connection.read() == [b"hello"]
+        with pytest.raises(ssl.SSLZeroReturnError):
+            peer.take()
+        peer.end.close()
         assert select.select([connection], [], [], 0)[0]
         with pytest.raises(ConnectionLostError, match="the broker closed the connection"):
             connection.read()
