@@ -1,5 +1,5 @@
-# `make demo` shows kipctl on a real cluster, `make test` checks it, `make check` checks all of it
-# that needs no cluster and no Spark; each sets up all it needs.
+# `make demo` shows kipctl on a real cluster, `make test` checks it, `make check` checks in a minute
+# what needs no cluster, no Spark and no long play; each sets up all it needs.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,7 +23,7 @@ demo: $(VENV)/installed java
 
 # The inner loop.
 check: lint
-	$(PYTEST) -m 'not kafka and not spark'
+	$(BIN)/pytest -n 2 -m 'not kafka and not spark' --brief
 
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check

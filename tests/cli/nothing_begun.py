@@ -1,5 +1,6 @@
 """Refuses whatever a command would begin: processes, connections, files. Used by tests."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -69,6 +70,7 @@ def nothing_begins() -> Iterator[list[str]]:
         _watch.append(_Watch())
     begun: list[str] = []
     _watch[0].begun = begun
+    gc.disable()  # a folder that an earlier test has left to the collector would go in the block
     # Of a child process of `multiprocessing` Python tells its hooks nothing.
     with (
         mock.patch.object(sys, "dont_write_bytecode", True),
@@ -78,6 +80,7 @@ def nothing_begins() -> Iterator[list[str]]:
             yield begun
         finally:
             _watch[0].begun = None
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
