@@ -82,7 +82,7 @@ class RunningCommand:
         )
 
     def _failure(self, code: int) -> KipctlError:
-        said = (self._child.new_stderr() or self._child.stdout()).strip()[-_SAID:]
+        said = " ".join((self._child.new_stderr() or self._child.stdout()).split())[-_SAID:]
         ended = f"ended with status {code}" if code > 0 else f"was ended by signal {-code}"
         return RefusedError(f"{self._name} {ended}{f': {said}' if said else ''}.")
 

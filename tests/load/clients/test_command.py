@@ -80,10 +80,10 @@ def test_it_gets_what_it_is_to_send() -> None:
 
 
 def test_one_that_fails_says_why() -> None:
-    code = "import sys; sys.exit('no such setting')"
+    code = "import sys; sys.exit('no such setting\\nLeave it out.')"
     with running(sys.executable, "-c", code) as client, pytest.raises(RefusedError) as failed:
         client.outcome()
-    assert "status 1: no such setting" in failed.value.what
+    assert "status 1: no such setting Leave it out." in failed.value.what
 
 
 def test_one_that_is_not_there_is_wrong_usage() -> None:
