@@ -91,6 +91,8 @@ def wrong(named: Command, beside: int, options: set[str]) -> str:
         arguments, found = arguments + 1, command_of(" ".join(name[:-1]))
         name.pop()
     if not isinstance(found, TyperCommand):
+        if not named.line()[1:]:  # `kipctl` alone, which shows what goes on
+            return ""
         return "no such command" if named.words != ("--help",) or found is None else ""
     known = {of: one for one in found.params for of in (*one.opts, *one.secondary_opts)}
     words = iter((*named.words, *sorted(options)))

@@ -6,7 +6,7 @@ import re
 import resource
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from functools import cache
 from importlib import import_module
@@ -22,14 +22,18 @@ from kipctl.cli.help import HELP_OPTION_NAMES, commands, laid_out
 from kipctl.cli.help_page import with_pages
 from kipctl.cli.mistyped import refuse_mistyped
 from kipctl.cli.pairs import spread_pairs
-from kipctl.errors import ExitStatus, KipctlError, PartlyDoneError, UsageError, did_you_mean
+from kipctl.errors import ExitStatus, KipctlError, PartlyDoneError, UsageError
 from kipctl.extras import required_when_imported
-from kipctl.next_step import Command, NextStep, joined
+from kipctl.next_step import Command
 from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
     name="kipctl",
-    help="Move leaders on an Apache Kafka cluster and measure what that costs clients.",
+    help=(
+        "Move leaders on an Apache Kafka cluster and measure what that costs clients.\n\n"
+        "`kipctl` alone shows how the cluster of KIPCTL_BOOTSTRAP_SERVER or KIPCTL_CLUSTER is, what"
+        " moves, what was cut off, and what to type next."
+    ),
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -54,7 +58,7 @@ COMMANDS: Mapping[str, str] = {
     "lab": "Run a real Apache Kafka cluster on this machine.",
     "clusters": "Name clusters, and see whether they can be reached.",
     "elect": "Hold a leader election.",
-    "inspect": "Look at a cluster; nothing is changed unasked.",
+    "inspect": "What is wrong with a cluster, and which broker may stop; changes nothing unasked.",
     "conform": "Hold a Kafka client, any at all, against what the KIPs ask of it.",
     "explain": "Explain a finding of `inspect brokers`, a doubt of a run, or show another page.",
     "perf": "Measure producers and consumers, also while leaders move.",
@@ -150,7 +154,7 @@ _NAMES_A_CLUSTER = {"--bootstrap-server", "--cluster"}
 
 def takes_cluster(named: Command) -> bool:
     """Whether the command goes to a cluster that its options name, and it does not name one yet."""
-    first, *others = named.name.split()
+    first, *others = named.name.split() or ("",)
     found: object = command(first) if first in COMMANDS else None
     for word in others:
         found = found.commands.get(word) if isinstance(found, TyperGroup) else None
@@ -268,39 +272,6 @@ _WRONG_VALUES: Mapping[str, str] = {
 """What is wrong with a value, by the type of Pydantic's error, which checks it."""
 
 
-_OTHER_WORDS: Mapping[str, str] = {"every": "between", "interval": "between"}
-"""What people and other tools call an option of kipctl's."""
-_FROM_A_PLAN = Command("reassign --plan FILE")
-_WHAT_GOES_ON = Command("changes list"), Command("reassign --list")
-_STOP = Command("changes pause"), Command("changes cancel")
-_LIKELY: Mapping[str, tuple[Command, ...]] = {
-    **dict.fromkeys(("status", "ps", "progress", "top"), _WHAT_GOES_ON),
-    **dict.fromkeys(("stop", "kill", "halt"), _STOP),
-}
-"""What people want who type this first, before the commands that are called so."""
-_OTHER_COMMANDS: Mapping[str, Command] = {
-    "revert": Command("undo"),
-    "rollback": Command("undo"),
-    "history": Command("changes list"),
-    "abort": Command("changes cancel"),
-    "entry": Command("undo ENTRY"),
-    "journal": Command("undo --journal FILE"),
-    "undo --all": Command("changes list"),
-    "elect --all": Command("elect preferred --all"),
-    # Kafka's own, of kafka-reassign-partitions and kafka-leader-election
-    "execute": _FROM_A_PLAN,
-    "reassignment-json-file": _FROM_A_PLAN,
-    "generate": Command("reassign --drain BROKER --dry-run"),
-    "topics-to-move-json-file": Command("reassign --drain BROKER --topic TOPIC --dry-run"),
-    "preserve-throttles": Command("throttle show"),
-    "election-type": Command("elect preferred"),
-    "path-to-json-file": Command("elect preferred --json-file FILE"),
-    "all-topic-partitions": Command("elect preferred --all"),
-}
-"""What people and other tools, Kafka's own among them, call a command of kipctl's, or make an
-option of another one."""
-
-
 def _is_of_a_command(option: str) -> bool:
     every = (of for _, command in commands(root_command()) for of in command.params)
     return any(option in of.opts for of in every)
@@ -314,6 +285,8 @@ _UNKNOWN_WORD = re.compile(
 
 def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     """Tell in two lines what was wrong with the command line, and which help page to read."""
+    from kipctl.cli.meant import meant_by_option, meant_by_word
+
     if isinstance(cause := wrong.__cause__, ValueError) and hasattr(cause, "errors"):
         found = cause.errors()[0]
         if words := _WRONG_VALUES.get(found["type"]):
@@ -323,55 +296,31 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
         environment.stdout.write(re.sub(r"\x1b\[\d*m", "", wrong.format_message()) + "\n")
     elif message := " ".join(wrong.format_message().split()):
         page = context.command_path.partition(" ")[2] if context else ""
+        known = [name for of in context.command.params for name in of.opts] if context else []
         # Of an option without its value, which is known, nothing is possible.
         is_unknown = hasattr(wrong, "possibilities")
         if is_unknown and (option := getattr(wrong, "option_name", "")):
-            word = option.removeprefix("--")
-            other = f"--{_OTHER_WORDS.get(word, '')}"
-            known = (
-                [name for param in context.command.params for name in param.opts] if context else []
-            )
-            if other in known:
-                meant = f" Did you mean {other!r}?"
-            else:
-                possible = getattr(wrong, "possibilities", None) or ()
-                meant = _meant(_of_an_option(page, word)) or did_you_mean(option, possible)
+            meant = meant_by_option(page, option, known, _held())
             if not (meant or page) and _is_of_a_command(option):
                 meant = " Options stand behind the command that they are of."
             message = f"There is no option {option}." + meant
         elif (unknown := _UNKNOWN_WORD.match(message)) and (
-            found := _called(unknown[1] or unknown[2])
+            meant := meant_by_word(page, unknown[1] or unknown[2], known, _held())
         ):
-            message = unknown[0].rstrip(".") + "." + _meant(found)
+            message = unknown[0].rstrip(".") + "." + meant
         elif message.startswith(("Missing option", "Missing argument")):
             message = f"{message} {getattr(getattr(wrong, 'param', None), 'help', '')}".strip()
         environment.error(UsageError(message, "See `" + Command(f"{page} --help") + "`."))
     return ExitStatus.USAGE
 
 
-def _meant(found: Sequence[Command]) -> str:
-    """The question whether they were meant; empty where there is none."""
-    return NextStep(" Did you mean '", *joined("' or '", found).parts, "'?") if found else ""
-
-
-def _of_an_option(path: str, word: str) -> list[Command]:
-    """The command that does what an option of that name, given to this command, is to do."""
-    if found := _OTHER_COMMANDS.get(f"{path} --{word}") or _OTHER_COMMANDS.get(word):
-        return [found]
-    if word in getattr(command("changes"), "commands", ()):
-        return [Command("undo" if word == "undo" else f"changes {word}")]
-    return []
-
-
-def _called(word: str) -> list[Command]:
-    """The commands, and the option of reassign, that are called so."""
-    if word in _OTHER_COMMANDS:
-        return [_OTHER_COMMANDS[word]]
-    groups = {group: getattr(command(group), "commands", ()) for group in COMMANDS}
-    found = [Command(f"{group} {word}") for group, held in groups.items() if word in held]
-    if any(f"--{word}" in parameter.opts for parameter in command("reassign").params):
-        found.append(Command(f"reassign --{word}"))
-    return [*_LIKELY.get(word, ()), *found]
+def _held() -> dict[str, list[str]]:
+    """By the name of each command its commands, or else its options."""
+    every = {name: command(name) for name in COMMANDS}
+    return {
+        name: [*getattr(of, "commands", ())] or [option for p in of.params for option in p.opts]
+        for name, of in every.items()
+    }
 
 
 def main() -> None:

@@ -85,6 +85,19 @@ def refused(tmp_path: Path, *arguments: str) -> str:
         ("elect preferred --path-to-json-file f", "kipctl elect preferred --json-file FILE"),
         ("reassign --rotate --every 5s", "--between"),
         ("inspect leadrs", "leaders"),
+        ("inspect broker", "brokers"),
+        ("reassign --concurrent 5", "--concurrent-moves"),
+        ("reassign --preview", "--dry-run"),
+        ("elect --preferred", "kipctl elect preferred"),
+        ("elect --broker 3", "kipctl elect preferred --broker BROKER"),
+        ("throttle --clear", "kipctl throttle clear"),
+        ("throttle list", "kipctl throttle show"),
+        ("throttle remove", "kipctl throttle clear' or 'kipctl changes clear-throttles"),
+        ("changes undo --all", "kipctl changes list"),
+        ("changes stop", "kipctl changes pause' or 'kipctl changes cancel"),
+        ("roll --cancel", "kipctl changes pause' or 'kipctl roll --abandon"),
+        ("roll 3", "--broker 3"),
+        ("health", "kipctl inspect brokers' or 'kipctl roll --dry-run"),
         ("reassign --rotat", "--rotate"),
         ("perf produce --num-record 5", "--num-records"),
         ("inspect leaders --cluster staging-est", "staging-east"),
@@ -100,12 +113,23 @@ def test_a_command_line_that_misspells_a_name(tmp_path: Path, line: str, meant: 
 
 
 @pytest.mark.parametrize(
+    "line", ["reassign --from 3", "reassign --broker 3", "reassign --demote 3", "undo --last"]
+)
+def test_no_option_is_proposed_that_only_looks_a_little_like_it(tmp_path: Path, line: str) -> None:
+    """--rotate, which moves leaders, is no answer to --broker, nor --force to --from."""
+    assert "Did you mean '--" not in refused(tmp_path, *line.split())
+
+
+@pytest.mark.parametrize(
     ("line", "begins", "says"),
     [
         # A command of several groups is said to be in each.
         ("show", "kipctl: No such command", ("'kipctl clusters show'", "'kipctl runs show'")),
         # Who types that looks for what goes on in the cluster, before anything else.
-        ("status", "kipctl: No such command 'status'. Did you mean 'kipctl changes list'", ()),
+        (
+            *("status", "kipctl: No such command 'status'. Did you mean 'kipctl' or"),
+            ("'kipctl changes list'", "'kipctl throttle show'"),
+        ),
         ("stop", "kipctl: No such command 'stop'. Did you mean 'kipctl changes pause'", ()),
         (
             "--cluster prod inspect leaders",

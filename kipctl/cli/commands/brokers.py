@@ -38,6 +38,9 @@ def brokers(
     Each finding says what follows from it when leaders move. With --broker the table has these
     brokers alone; findings are of the whole cluster. With --metrics-url the brokers' own
     counts of requests and errors stand beside those that kipctl sent meanwhile.
+
+    A broker may stop where `Needed by` is 0. What its restart risks:
+    `kipctl roll --broker 3 --dry-run`.
     """
     from kipctl.changes.execution.throttled_change import known_throttles
     from kipctl.changes.journal.journal import journal

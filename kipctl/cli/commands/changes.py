@@ -134,7 +134,11 @@ def resume(
 
 @app.command()
 def pause(environment: Environment, bootstrap_server: BootstrapOption = None) -> None:
-    """Let the kipctl that changes the cluster, on this machine, stop after its batch."""
+    """Let the kipctl that changes the cluster, on this machine, begin no further batch.
+
+    What is under way is still copied: `kipctl changes cancel` stops that. `kipctl changes resume`
+    goes on. It is of your own user.
+    """
     from kipctl.cli.commands.changes_shown import pause as pause_change
 
     with changing(environment, ClusterOptions(bootstrap_server)) as (change, _):

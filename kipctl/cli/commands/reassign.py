@@ -34,7 +34,11 @@ class PlannerOptions:
         list[str] | None, option("Leave no replica on this broker; repeatable.", value="BROKER")
     ] = None
     leaders_off: Annotated[
-        list[str] | None, option("Let others lead what it leads; repeatable.", value="BROKER|RACK")
+        list[str] | None,
+        option(
+            "Let others lead what it leads; repeatable. Back: `kipctl undo`, no election.",
+            value="BROKER|RACK",
+        ),
     ] = None
     leader: Annotated[
         list[str] | None,
@@ -102,7 +106,10 @@ def reassign(
     guard: GuardOptions,
     planners: PlannerOptions,
     of: _ReassignOptions,
-    rotate: Annotated[bool, option("Move every leader to its next replica.")] = False,
+    rotate: Annotated[
+        bool,
+        option("Move each leader to its next replica, of --topic or --all-topics; else show it."),
+    ] = False,
     plan: Annotated[
         list[Path] | None,
         option(
@@ -115,14 +122,15 @@ def reassign(
     verify: Annotated[
         list[Path] | None,
         option(
-            "Is all as in this JSON, or entry? Status 5 until it is. Of several the last counts.",
+            "Compare the cluster with this JSON or entry: status 5 where it differs; last counts.",
             value="FILE",
         ),
     ] = None,
     topic: TopicOption = None,
     all_topics: Annotated[bool, option("Rotate all topics but internal ones.")] = False,
     force: Annotated[
-        bool, option("Insist: go below min.insync.replicas, fill a disk, see no broker.")
+        bool,
+        option("Insist: go below min.insync.replicas, fill a disk, reach no broker from here."),
     ] = False,
     additional: AdditionalOption = False,
     change_factor: Annotated[

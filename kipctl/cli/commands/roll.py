@@ -77,18 +77,19 @@ def roll(
     broker: Annotated[
         list[str] | None,
         option(
-            "Only this broker; repeatable. Default: all. With --controllers also none.",
+            "Only this broker; repeatable. Default: all. `none`, with --controllers: these alone.",
             value="BROKER",
         ),
     ] = None,
     controllers: Annotated[
-        bool, option("After the brokers also the controllers that are none, the active one last.")
+        bool,
+        option("After the brokers also controllers that are not brokers, the active one last."),
     ] = False,
     dry_run: Annotated[
         bool, option("Show the order and what each restart risks; do nothing.")
     ] = False,
     resume: Annotated[bool, option("Go on with the last roll, which has not ended.")] = False,
-    abandon: Annotated[bool, option("Do not go on with the last roll, ever.")] = False,
+    abandon: Annotated[bool, option("Give the last roll up for good; nothing is done.")] = False,
     was_restarted: Annotated[
         str | None,
         option(
