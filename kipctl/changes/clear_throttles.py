@@ -32,6 +32,7 @@ from kipctl.cluster.throttle_configs import Setting
 from kipctl.cluster.throttles import ask_throttles
 from kipctl.counts import broker_list, counted
 from kipctl.errors import KipctlError, RefusedError
+from kipctl.next_step import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class ClearThrottle(_Clear[ThrottlesToClear]):
         context.ui.throttle(seen.throttle, "Nothing was changed.", is_removal=True)
 
     def end_without(self, context: ChangeContext, seen: ThrottlesToClear) -> None:
-        none = "No throttle that was set from here for a recovery is still set."
+        none = "No throttle of `throttle set` or `throttle adapt` is still set from here. What else"
+        none += " is set, whoever did it: " + Command("throttle show")
         context.ui.throttle(seen.throttle, none, is_removal=True)
 
     def announce(self, context: ChangeContext, seen: ThrottlesToClear) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.leader_tables import A_FEW, ids, listing
 from kipctl.report.tables import Column, Report, Table, paragraphs
 from kipctl.report.transaction_tables import transactions_table
@@ -49,6 +50,10 @@ def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
             " Nothing was changed."
             if partitions
             else f"Nothing to do: preferred replicas lead all of {counted(total, 'partition')}."
+            if total
+            # --leaders-off makes others the preferred replicas: an election brings nothing back.
+            else "Nothing to do: none of these brokers is the preferred replica of a partition."
+            " What --leaders-off has taken from them comes back by " + Command("undo") + "."
         ),
     )
 

@@ -236,6 +236,15 @@ def test_when_all_are_led_by_their_preferred_replica_nothing_is_asked(
     assert cluster.elected == []
 
 
+def test_a_broker_that_is_preferred_nowhere_gets_nothing_by_an_election(
+    cluster: ElectingCluster,
+) -> None:
+    """As one whose leaders were taken off."""
+    ran = cluster.kipctl("elect preferred --broker 3")
+    assert "What --leaders-off has taken from them comes back by kipctl undo" in ran.out
+    assert cluster.elected == []
+
+
 def test_what_somebody_else_has_elected_meanwhile_is_left_alone(cluster: ElectingCluster) -> None:
     cluster.kipctl(
         "elect preferred --partition orders:1",
