@@ -1,5 +1,5 @@
-# `make demo` shows kipctl on a real cluster, `make test` checks it, `make check` checks in a minute
-# what needs no cluster, no Spark and no long play; each sets up all it needs.
+# `make demo` shows kipctl on a real cluster, `make test` checks it, `make check` checks what
+# needs no cluster, no Spark and little time; each sets up all it needs.
 
 VENV := .venv
 BIN := $(VENV)/bin

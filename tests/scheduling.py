@@ -20,10 +20,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).parent
 DURATIONS = TESTS / "durations.json"
-SLOW_TESTS = TESTS / "slow_tests.json"
-"""Those that need neither brokers nor Spark and still take SLOW_S or longer: `--brief` leaves them
-to `make test`. A new test is not among them until `make durations` has seen it."""
 SLOW_S = 0.3
+"""Fast functions with a case that takes so long have durations too: `--brief` leaves them out."""
 LONG_S = 20.0
 UNKNOWN_FAST_S, UNKNOWN_S = 1.0, 20.0
 """For files that came after the durations were written: most that start brokers or Spark take long,
@@ -147,40 +145,39 @@ class Scheduling(LoadScopeScheduling):
         return self._durations.get(scope, UNKNOWN_FAST_S if is_fast else UNKNOWN_S)
 
 
-def _is_short(scope: str, took: float) -> bool:
-    return took <= UNKNOWN_FAST_S and kind_of(scope.partition("::")[0]) is Kind.FAST
-
-
 class Stopwatch:
-    """Adds up what files and functions take, and writes it and the slow tests down at the end."""
+    """Adds up what files and functions take, and writes it down at the end."""
 
     def __init__(self) -> None:
         self._took: dict[str, float] = defaultdict(float)
-        self._took_alone: dict[str, float] = defaultdict(float)
+        self._cases: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         file, _, rest = report.nodeid.partition("::")
         for scope in (file, f"{file}::{rest.partition('[')[0]}"):
             self._took[scope] += report.duration
-        if kind_of(file) is Kind.FAST:
-            self._took_alone[report.nodeid] += report.duration
+        self._cases[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        long = {file for file, took in self._took.items() if took > LONG_S}
+        slow = {case.partition("[")[0] for case, took in self._cases.items() if took >= SLOW_S}
+
+        def is_kept(scope: str, took: float) -> bool:
+            file, _, function = scope.partition("::")
+            if kind_of(file) is Kind.FAST:
+                return scope in slow if function else took > UNKNOWN_FAST_S
+            return not function or self._took[file] > LONG_S
+
         kept = {
             scope: round(took, 1)
             for scope, took in sorted(self._took.items())
-            if not _is_short(scope, took)
-            and ("::" not in scope or scope.partition("::")[0] in long)
+            if is_kept(scope, took)
         }
-        slow = sorted(test for test, took in self._took_alone.items() if took >= SLOW_S)
-        for path, content in ((DURATIONS, kept), (SLOW_TESTS, slow)):
-            path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        DURATIONS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-durations", action="store_true", help=f"write {DURATIONS.name} anew")
-    parser.addoption("--brief", action="store_true", help=f"without those of {SLOW_TESTS.name}")
+    parser.addoption("--brief", action="store_true", help="without slow functions")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -189,11 +186,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.option.brief:
-        return
-    slow = set(json.loads(SLOW_TESTS.read_text(encoding="utf-8")))
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in slow])
-    items[:] = [item for item in items if item.nodeid not in slow]
+    if config.option.brief:
+        durations = json.loads(DURATIONS.read_text(encoding="utf-8"))
+        slow = {item for item in items if item.nodeid.partition("[")[0] in durations}
+        config.hook.pytest_deselected(items=list(slow))
+        items[:] = [item for item in items if item not in slow]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
