@@ -130,9 +130,10 @@ def refusals_reported() -> Iterator[None]:
         ) from refused
 
 
-def did_you_mean(given: object, known: Iterable[object]) -> str:
-    """` Did you mean 'orders'?`, to follow a refusal of a name; empty where none is near."""
+def did_you_mean(given: object, known: Iterable[object], alike: float = 0.6) -> str:
+    """` Did you mean 'orders'?`, to follow a refusal of a name; empty where none is so much alike,
+    as difflib counts."""
     from difflib import get_close_matches
 
-    near = get_close_matches(str(given), map(str, known), n=1)
+    near = get_close_matches(str(given), map(str, known), n=1, cutoff=alike)
     return f" Did you mean {near[0]!r}?" if near else ""

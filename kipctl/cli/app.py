@@ -285,7 +285,7 @@ _UNKNOWN_WORD = re.compile(
 
 def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     """Tell in two lines what was wrong with the command line, and which help page to read."""
-    from kipctl.cli.meant import meant_by_option, meant_by_word
+    from kipctl.cli.suggestions import suggest_for_option, suggest_for_word
 
     if isinstance(cause := wrong.__cause__, ValueError) and hasattr(cause, "errors"):
         found = cause.errors()[0]
@@ -296,31 +296,28 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
         environment.stdout.write(re.sub(r"\x1b\[\d*m", "", wrong.format_message()) + "\n")
     elif message := " ".join(wrong.format_message().split()):
         page = context.command_path.partition(" ")[2] if context else ""
-        known = [name for of in context.command.params for name in of.opts] if context else []
+        options = [name for of in context.command.params for name in of.opts] if context else []
         # Of an option without its value, which is known, nothing is possible.
         is_unknown = hasattr(wrong, "possibilities")
         if is_unknown and (option := getattr(wrong, "option_name", "")):
-            meant = meant_by_option(page, option, known, _held())
-            if not (meant or page) and _is_of_a_command(option):
-                meant = " Options stand behind the command that they are of."
-            message = f"There is no option {option}." + meant
+            suggestion = suggest_for_option(page, option, options, _subcommands())
+            if not (suggestion or page) and _is_of_a_command(option):
+                suggestion = " Options stand behind the command that they are of."
+            message = f"There is no option {option}." + suggestion
         elif (unknown := _UNKNOWN_WORD.match(message)) and (
-            meant := meant_by_word(page, unknown[1] or unknown[2], known, _held())
+            suggestion := suggest_for_word(page, unknown[1] or unknown[2], options, _subcommands())
         ):
-            message = unknown[0].rstrip(".") + "." + meant
+            message = unknown[0].rstrip(".") + "." + suggestion
         elif message.startswith(("Missing option", "Missing argument")):
             message = f"{message} {getattr(getattr(wrong, 'param', None), 'help', '')}".strip()
         environment.error(UsageError(message, "See `" + Command(f"{page} --help") + "`."))
     return ExitStatus.USAGE
 
 
-def _held() -> dict[str, list[str]]:
-    """By the name of each command its commands, or else its options."""
-    every = {name: command(name) for name in COMMANDS}
-    return {
-        name: [*getattr(of, "commands", ())] or [option for p in of.params for option in p.opts]
-        for name, of in every.items()
-    }
+def _subcommands() -> dict[str, list[str]]:
+    """By the name of the command that has them; of `reassign` its options, which say what to do."""
+    names = {name: [*getattr(command(name), "commands", ())] for name in COMMANDS}
+    return names | {"reassign": [name for of in command("reassign").params for name in of.opts]}
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def refused(tmp_path: Path, *arguments: str) -> str:
         ("reassign --pause", "kipctl changes pause"),
         ("reassign --rollback", "kipctl undo"),
         ("reassign undo", "kipctl changes undo"),
-        ("reassign rotate", "kipctl reassign --rotate"),
+        ("reassign rotate", "--rotate"),
         ("reassign --reassignment-json-file f", "kipctl reassign --plan FILE"),
         ("elect preferred --path-to-json-file f", "kipctl elect preferred --json-file FILE"),
         ("reassign --rotate --every 5s", "--between"),
