@@ -86,7 +86,7 @@ class TlsSocket:
             while count < len(buffer):
                 read = self._tls.read(len(buffer) - count, buffer[count:])
                 if not read:
-                    self._say_goodbye()
+                    self._answer_close_notify()
                     break
                 count += int(read)
         except ssl.SSLWantReadError:
@@ -132,8 +132,8 @@ class TlsSocket:
         with suppress(OSError):
             self.flush()
 
-    def _say_goodbye(self) -> None:
-        """Answer the broker's (RFC 8446, 6.1): some close the connection only then, and where data
+    def _answer_close_notify(self) -> None:
+        """Answer it (RFC 8446, 6.1): some brokers close the connection only then, and where data
         came with it nothing else wakes the poll. An SSLError is an OSError."""
         with suppress(OSError):
             self._tls.unwrap()

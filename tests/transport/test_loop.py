@@ -151,7 +151,7 @@ def test_what_came_before_the_end_is_read_first(tls: Tls | None, says_so: bool) 
             connection.read()
 
 
-def test_a_goodbye_that_comes_with_data_is_answered_by_one() -> None:
+def test_a_close_notify_that_comes_with_data_is_answered() -> None:
     """A server may close the connection only then, and no poll tells of what was read before."""
     with pair(tls=TLS) as (connection, peer):
         shake_hands(connection, peer)

@@ -2,17 +2,22 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.errors import RefusedError, UsageError
+from kipctl.experiments.arms.tapped import began_us
 from kipctl.load.clients.client import ProducerLoad
 from kipctl.load.clients.command import CommandClient, RunningCommand, filled
 from kipctl.process import wait_until
+from kipctl.protocol.api import ApiKey
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 from kipctl.trace.clock import now_us
@@ -54,6 +59,16 @@ def test_one_that_goes_on_is_ended_when_its_load_is_over(tmp_path: Path) -> None
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text()), 0)
     assert (done.records, done.failed) == (None, None)
+
+
+def test_an_experiment_gives_it_its_time_from_its_first_record_on() -> None:
+    counts = SimpleNamespace(requests=Counter({ApiKey.PRODUCE: 1}))
+    tap: Any = SimpleNamespace(
+        show=lambda: SimpleNamespace(clients=[SimpleNamespace(counts=counts)])
+    )
+    with running("sh", "-c", "while :; do sleep 1; done", records=50) as client:
+        began = began_us(client, tap)
+        assert client.is_done_by(began + 30_000_000), "it has as long as its load, not to start"
 
 
 def test_what_it_has_started_is_ended_with_it(tmp_path: Path) -> None:
