@@ -295,11 +295,10 @@ def check_end(
         error = PipelineError if plan.on_spark else PartlyDoneError
         raise error(f"{outcome.failure} {broke_off}{recorded}", undo)
     if outcome.stopped:
-        lines = [f"Interrupted: {interrupted}", *filter(None, figures)]
-        if run:
-            lines.append("What was measured: " + Command("runs show", run.folder))
-        steps = filter(None, (executed.interrupted.strip(), undo))
-        raise InterruptedRunError(joined("\n", lines), joined("\n", steps))
+        recorded = "What was measured: " + Command("runs show", run.folder) if run else ""
+        # What has lines is the next step: the error itself is shown on one.
+        steps = filter(None, (*figures, recorded, executed.interrupted.strip(), undo))
+        raise InterruptedRunError(f"Interrupted: {interrupted}", joined("\n", steps))
     wanted = (plan.count or 1) if plan.during else 0
     if happened < wanted:
         message(
