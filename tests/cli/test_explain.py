@@ -85,3 +85,14 @@ def test_the_wheel_has_the_pages() -> None:
         wheel = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert "docs" in wheel["only-include"]
     assert wheel["sources"] == {"docs": "kipctl/docs"}
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [("drain", "drain-or-replace-a-broker"), ("Restart", "roll"), ("pause", "reassign")],
+)
+def test_a_word_leads_to_the_pages_that_have_it(word: str, page: str) -> None:
+    err = explained(word, status=2)
+    (pages,) = re.findall("Pages that have the word: (.*)", err)
+    assert f"kipctl explain {page}" in pages
+    assert "Pages that" not in explained("xyzzy", status=2)

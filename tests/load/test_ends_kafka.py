@@ -69,7 +69,7 @@ def test_a_signal_to_all_of_its_group_ends_it_in_good_order_and_it_says_how_far_
     assert process.returncode == 128 + signal.SIGHUP, err
     told = re.search(r"\nkipctl: Interrupted: of 1,000,000 records ([\d,]+) were sent", err)
     assert told, err
-    waited = r"\nMoved leaders: \d+ were met; the client waited p50 [\d.]+ ms, p99 [\d.]+ ms, at"
+    waited = r"\nMoved leaders: \d+ were met; the client waited p50 [\d,.]+ ms, p99 [\d,.]+ ms, at"
     assert re.search(waited, err), err
     assert f"\nWhat was measured: kipctl runs show {tmp_path / 'run'}\n" in err
     assert Run(tmp_path / "run").description["stopped"] is True

@@ -1,12 +1,13 @@
 """`kipctl explain`: the pages of the documentation, as they are installed."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import OutputOption, argument
 from kipctl.errors import UsageError, did_you_mean
-from kipctl.next_step import Command
+from kipctl.next_step import Command, joined
 from kipctl.report.formats import OutputFormat
 from kipctl.report.pages import INDEX, findings, other_pages, title_of
 from kipctl.report.tables import Report, Table, paragraphs
@@ -51,9 +52,12 @@ def explain(
         environment.report(Report("explain", listed, tables, opening=answer), output)
         return
     if id not in known:
+        mentioning = [Command("explain", page) for page in pages_with(id, known)]
         raise UsageError(
-            f"There is no finding, doubt or page {id!r}.{did_you_mean(id, known)}",
-            "List them: " + Command("explain"),
+            f"There is no finding, doubt or page {id!r}."
+            + ("" if mentioning else did_you_mean(id, known)),
+            ("Pages that have the word: " + joined(", ", mentioning) + "\n" if mentioning else "")
+            + ("List them: " + Command("explain")),
         )
     text = known[id]
     page = {"id": id, "title": title_of(id, text), "text": text}
@@ -68,6 +72,17 @@ def explain(
     else:
         environment.stdout.write(text)
         environment.stdout.flush()
+
+
+def pages_with(word: str, known: Mapping[str, str]) -> list[str]:
+    """The three pages that have a word most: in their ids, then titles, then anywhere."""
+    word = word.lower()
+
+    def mentions(id: str) -> tuple[bool, bool, int]:
+        text = known[id]
+        return word in id, word in title_of(id, text).lower(), text.lower().count(word)
+
+    return sorted(filter(lambda id: any(mentions(id)), known), key=mentions, reverse=True)[:3]
 
 
 def _draw(text: str, environment: Environment) -> None:
