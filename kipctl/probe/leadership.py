@@ -1,10 +1,10 @@
 """Who leads, as far as a client knows: the newest leader epoch counts (KIP-951). Rules, pure."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kipctl.protocol.address import host_port
 from kipctl.trace.codes import Decision
@@ -48,6 +48,31 @@ class Leader:
     epoch: int
 
 
+class KnownLeader(NamedTuple):
+    """When a leader, or a way to it, became known (monotonic microseconds).
+
+    `call` is the `MetadataCall` that showed it, None for a hint. The generation is the topic's.
+    """
+
+    epoch: int
+    generation: int
+    known_us: int
+    call: object
+
+    def is_newer(self, epoch: int, generation: int) -> bool:
+        """Than this epoch, of the same topic."""
+        return self.generation == generation and self.epoch > epoch
+
+
+_NEVER = KnownLeader(NO_EPOCH, 0, 0, None)
+_LEADERS_KEPT = 16
+"""More do not change while one batch is held up."""
+
+
+def _last_leaders() -> deque[KnownLeader]:
+    return deque(maxlen=_LEADERS_KEPT)
+
+
 @dataclass(slots=True, eq=False)
 class ClientPartition:
     """A partition as any client knows it. Times are microseconds (monotonic)."""
@@ -56,15 +81,26 @@ class ClientPartition:
     topic_position: int
     """Its topic's number in the trace."""
     index: int
-    leader_known_us: int = field(default=0, init=False)
-    """When the leader became known."""
-    leader_from: object = field(default=None, init=False)
-    """The `MetadataCall` that showed it; None for a hint."""
+    leaders: deque[KnownLeader] = field(default_factory=_last_leaders, init=False)
+    """Those that became known last, the newest last."""
     generation: int = field(default=0, init=False)
     """Which of the topics of this name it is of, numbered in the order in which their ids were
     shown: epochs of one say nothing of another's."""
     unblocked_us: int = field(default=0, init=False)
     """When what was ahead of its next request last made way."""
+
+    def leader_waited_for(self, epoch: int, generation: int, unblocked_us: int) -> KnownLeader:
+        """The leader that a retry waited for, after an error in this epoch.
+
+        That is the first newer one. What changed while the retry was held up by others ahead of it
+        (until `unblocked_us`) cost it nothing: it could not have gone to the one before either. One
+        that became known later is waited for, whatever was known before it.
+        """
+        newest = self.leaders[-1] if self.leaders else _NEVER
+        if newest.known_us > unblocked_us:
+            return newest
+        newer = (known for known in self.leaders if known.is_newer(epoch, generation))
+        return next(newer, newest)
 
 
 class Leadership(Generic[PartitionKey]):

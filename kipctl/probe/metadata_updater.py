@@ -13,6 +13,7 @@ from kipctl.probe.idle_eviction import TopicsInUse
 from kipctl.probe.leadership import (
     NO_EPOCH,
     ClientPartition,
+    KnownLeader,
     Leader,
     LeaderDiscovery,
     Leadership,
@@ -338,8 +339,8 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         self, partitions: Iterable[AnyPartition], call: MetadataCall | None, now_us: int
     ) -> None:
         for partition in partitions:
-            partition.leader_known_us = now_us
-            partition.leader_from = call
+            epoch = self._leadership.epoch(partition)
+            partition.leaders.append(KnownLeader(epoch, partition.generation, now_us, call))
             self._on_leader_changed(partition)
 
     def write_unanswered(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from kipctl.probe.backoff import Attempts, retry_backoff
 from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.leadership import NO_EPOCH, ClientPartition, LeaderDiscovery
+from kipctl.probe.leadership import NO_EPOCH, ClientPartition, KnownLeader, LeaderDiscovery
 from kipctl.probe.metadata_updater import MetadataCall
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import LEADER_ERRORS
@@ -96,16 +96,8 @@ class Retries:
         is_same = partition.generation == failed.generation
         failed.to_broker, failed.to_epoch = link.node.id, epoch if is_same else NO_EPOCH
         wait_us = self.wait_us(attempts, [failed], partition, epoch)
-        self._split(
-            failed,
-            partition,
-            wait_us,
-            sent_us,
-            partition.leader_known_us,
-            link,
-            link.ready_us,
-            unblocked_us,
-        )
+        leader = partition.leader_waited_for(failed.epoch, failed.generation, unblocked_us)
+        self._split(failed, wait_us, sent_us, leader, link, link.ready_us, unblocked_us)
 
     def given_up(
         self,
@@ -122,29 +114,21 @@ class Retries:
         """
         wait_us = self.wait_us(attempts, [failed], partition, epoch)
         if link is None:
-            self._split(failed, partition, wait_us, now_us, now_us, None, 0, 0)
+            no_leader = KnownLeader(NO_EPOCH, failed.generation, now_us, None)
+            self._split(failed, wait_us, now_us, no_leader, None, 0, 0)
             return
         connected_us = link.ready_us if link.ready else now_us
         may_go = link.may_send or link.is_throttled
         unblocked_us = max(partition.unblocked_us, link.window_open_us) if may_go else now_us
-        self._split(
-            failed,
-            partition,
-            wait_us,
-            now_us,
-            partition.leader_known_us,
-            link,
-            connected_us,
-            unblocked_us,
-        )
+        leader = partition.leader_waited_for(failed.epoch, failed.generation, unblocked_us)
+        self._split(failed, wait_us, now_us, leader, link, connected_us, unblocked_us)
 
     def _split(
         self,
         failed: FailedAttempt,
-        partition: ClientPartition,
         wait_us: int,
         until_us: int,
-        leader_us: int,
+        leader: KnownLeader,
         link: BrokerLink | None,
         connected_us: int,
         unblocked_us: int,
@@ -153,12 +137,12 @@ class Retries:
             failed.error_us,
             until_us,
             failed.error_us + wait_us,
-            leader_us,
+            leader.known_us,
             connected_us,
             unblocked_us,
             link.throttled_until_us if link else 0,
         )
-        call = partition.leader_from if link else None
+        call = leader.call
         if failed.wait.metadata and isinstance(call, MetadataCall):
             self._tracing.mark_critical(call.row)
             behind_us = call.flight.sent_us + call.behind_us - failed.error_us

@@ -12,7 +12,7 @@ from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.fetch_retries import FetchRetries
 from kipctl.probe.consume.fetch_session import FetchPosition
 from kipctl.probe.consume.positions import Partition
-from kipctl.probe.leadership import LeaderDiscovery, Node
+from kipctl.probe.leadership import KnownLeader, LeaderDiscovery, Node
 from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import ErrorCode
@@ -64,7 +64,7 @@ def test_who_gives_up_has_waited_for_what_it_lacked(
 ) -> None:
     """Not for Metadata, which had named the leader long before."""
     partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
-    partition.leader_known_us = 2_500
+    partition.leaders.append(KnownLeader(5, 0, 2_500, None))
     leader = link(2)
     connection: Any = SimpleNamespace(in_flight=[], takes_requests=state != "full")
     if state != "not connected":

@@ -3,9 +3,18 @@
 import pytest
 
 from kipctl.probe.backoff import Attempts, Backoff, retry_backoff
-from kipctl.probe.leadership import Leader, LeaderDiscovery, Leadership, Node
+from kipctl.probe.leadership import (
+    ClientPartition,
+    KnownLeader,
+    Leader,
+    LeaderDiscovery,
+    Leadership,
+    Node,
+)
 from kipctl.protocol.leader_hints import LeaderHint
+from kipctl.protocol.message import ZERO_UUID
 from kipctl.protocol.produce import NodeEndpoint
+from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision
 from kipctl.transport.access import parse_bootstrap_servers
 
@@ -298,3 +307,25 @@ def test_epochs_of_a_topic_made_anew_start_again() -> None:
     attempts.sent_to(1, generation=1)
     assert (attempts.count, attempts.epoch) == (3, 2)
     assert attempts.backoff_us(known_epoch=3, drawn_us=100, always=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("known", "unblocked_us", "waited_for_us"),
+    [
+        ([], 0, 0),
+        ([(4, 10)], 0, 10),  # a retry to the same epoch
+        ([(4, 10), (5, 200)], 0, 200),
+        ([(4, 10), (5, 90), (6, 200)], 0, 200),  # the way to epoch 5 was lost again
+        ([(4, 10), (5, 90), (6, 200)], 250, 90),  # it was held up until after all of them
+        ([(4, 10), (5, 90), (6, 200)], 150, 200),
+        ([(4, 10), (5, 90), (5, 200)], 300, 90),
+    ],
+)
+def test_a_retry_waits_for_the_first_newer_leader_but_where_it_might_have_gone_before(
+    known: list[tuple[int, int]], unblocked_us: int, waited_for_us: int
+) -> None:
+    partition = ClientPartition(Topic("t", ZERO_UUID), 0, 0)
+    partition.leaders.extend(KnownLeader(epoch, 0, at_us, None) for epoch, at_us in known)
+    assert partition.leader_waited_for(4, 0, unblocked_us).known_us == waited_for_us
+    of_topic_anew = partition.leader_waited_for(4, 1, unblocked_us)
+    assert of_topic_anew.known_us == (known[-1][1] if known else 0)

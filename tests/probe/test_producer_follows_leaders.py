@@ -221,6 +221,33 @@ def test_refused_batches_in_flight_reach_the_new_leader_in_order_and_once(
     assert {producer_epoch(p) for p in cluster.produced} == {0}
 
 
+def test_a_batch_that_waits_behind_another_s_retry_waits_for_no_metadata() -> None:
+    """Both are refused, and know who leads now; that one keeps the first for long, and then leads
+    no more. The second has its own leader named anew while it is held up: that costs it nothing."""
+    held_us = 50_000
+
+    def move(produced: Attempt) -> Waiting:
+        yield from cluster.another_request(produced)
+        cluster.elect(0, 2)
+
+    def hold(produced: Attempt) -> Waiting:
+        until_us = cluster.now_us() + held_us
+        while cluster.now_us() < until_us:
+            yield
+        cluster.elect(0, 1)
+
+    def script(produced: Attempt) -> Waiting | None:
+        number = len(cluster.produced)
+        return move(produced) if number == 2 else hold(produced) if number == 4 else None
+
+    cluster = SimulatedCluster(script=script)
+    ran = run_fake(cluster, num_records=3, **ONE_RECORD_EACH, **IDEMPOTENT)
+    assert [(p.broker, p.sequence) for p in cluster.produced][1:4] == [(1, 1), (1, 2), (2, 1)]
+    (behind,) = (row for row in ran.redirects if row["first_seq"] == 2)
+    assert (behind["to_broker"], behind["to_epoch"]) == (1, behind["from_epoch"] + 2)
+    assert behind["queued_us"] >= held_us
+
+
 @pytest.mark.parametrize("failing", [set(), {2, 5}])
 def test_partitions_of_an_answer_may_come_in_any_order_also_with_errors_between(
     failing: set[int],

@@ -82,6 +82,9 @@ def undo(
 
     What still moves is cancelled, what was moved is moved back as slowly (of a roll: the leaders),
     throttles are put back. An undo that was cut off is gone on with.
+
+    Without ENTRY it is the last change that has a way back: elections have none. --yes alone undoes
+    only one of the last hour.
     """
     from kipctl.changes.undo import undo as undo_change
     from kipctl.cli.commands.changes_shown import undo_roll
@@ -137,7 +140,7 @@ def pause(environment: Environment, bootstrap_server: BootstrapOption = None) ->
     """Let the kipctl that changes the cluster, on this machine, begin no further batch.
 
     What is under way is still copied: `kipctl changes cancel` stops that. `kipctl changes resume`
-    goes on. It is of your own user.
+    goes on. It has to be of your own user. A change of one batch has none that could be left.
     """
     from kipctl.cli.commands.changes_shown import pause as pause_change
 
