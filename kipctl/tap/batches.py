@@ -10,6 +10,7 @@ from kipctl.tap.leaders import Leaders, PartitionId
 from kipctl.tap.produce_requests import Refusal, SentBatch
 from kipctl.tap.recorder import PRODUCE, Recorder
 from kipctl.tap.retries import (
+    Flight,
     failed_attempt,
     given_up,
     retried,
@@ -53,8 +54,22 @@ class Batch:
         known again: many that back off by themselves look like one that does not. None if no batch
         of the client's was known again yet."""
         if self.failures:
-            return self.last_sent_us - self.failures[-1].error_us >= PAUSE_US
+            failed = self.failures[-1]
+            return self.last_sent_us - failed.error_us - failed.wait.queued >= PAUSE_US
         return self.client.repeats_batches or None
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Batches of a partition that met an error and were not sent again, and the answers that came
+    to others of it meanwhile."""
+
+    batches: list[Batch] = field(default_factory=list)
+    answered: list[Flight] = field(default_factory=list)
+
+    def ahead_of(self, batch: Batch) -> list[Flight]:
+        """What was answered of those before it in the partition."""
+        return [flight for flight in self.answered if flight.first_seq < batch.first_seq]
 
 
 class Batches:
@@ -68,7 +83,7 @@ class Batches:
         self._recorder = recorder
         self._wall_offset_us = wall_offset_us
         self._next_seq = 0
-        self._waiting: dict[Client, dict[PartitionId, list[Batch]]] = {}
+        self._waiting: dict[Client, dict[PartitionId, Waiting]] = {}
 
     def sent(
         self,
@@ -83,10 +98,13 @@ class Batches:
         found = {}
         for sent in batches:
             partition = PartitionId(self._leaders.topic(sent.topic), sent.partition)
-            batch = self._take_waiting(waiting, partition, sent) if waiting else None
-            if batch is None:
+            of_partition = waiting.get(partition) if waiting else None
+            batch = self._take_waiting(of_partition, sent) if of_partition else None
+            if batch is None or of_partition is None:
                 batch = self._new(client, partition, sent, broker, now_us)
             else:
+                if waiting and not of_partition.batches:
+                    del waiting[partition]
                 client.waiting -= 1
                 client.repeats_batches = True
                 retried(
@@ -97,6 +115,7 @@ class Batches:
                     self._leaders,
                     now_us,
                     connected_us,
+                    of_partition.ahead_of(batch),
                 )
                 batch.attempts += 1
                 batch.last_sent_us, batch.broker = now_us, broker
@@ -109,11 +128,13 @@ class Batches:
         """A batch's partition was answered without error."""
         if batch.failures:
             batch.client.counts.redirects += any(f.is_leader_error for f in batch.failures)
+        self._answered(batch, now_us)
         self._write(batch, 0, base_offset, now_us)
 
     def refused(self, batch: Batch, refusal: Refusal, now_us: int) -> None:
         """It was answered with an error: it may be sent again, or it is over."""
         client = batch.client
+        self._answered(batch, now_us)
         failed = failed_attempt(
             batch.attempts,
             batch.broker,
@@ -131,10 +152,16 @@ class Batches:
             self._write(batch, refusal.error, refusal.base_offset, now_us)
             return
         waiting = self._waiting.setdefault(client, {})
-        waiting.setdefault(batch.partition, []).append(batch)
+        waiting.setdefault(batch.partition, Waiting()).batches.append(batch)
         client.waiting += 1
         if client.waiting > _MOST_WAITING:
             self.give_up(client)
+
+    def _answered(self, batch: Batch, now_us: int) -> None:
+        """Its last attempt was: note it for those of the partition that wait behind it."""
+        waiting = self._waiting.get(batch.client, {}).get(batch.partition)
+        if waiting and any(behind.first_seq > batch.first_seq for behind in waiting.batches):
+            waiting.answered.append(Flight(batch.last_sent_us, now_us, batch.first_seq))
 
     def lost(self, batch: Batch, now_us: int) -> None:
         """Its connection was lost before it was answered."""
@@ -142,14 +169,15 @@ class Batches:
 
     def give_up(self, client: Client) -> None:
         """What waits to be sent again never was: so it failed with its last error, at that time."""
-        for batches in self._waiting.pop(client, {}).values():
-            for batch in batches:
+        for waiting in self._waiting.pop(client, {}).values():
+            for batch in waiting.batches:
                 self._never_sent_again(batch)
 
     def expire(self, now_us: int) -> None:
         """Give up what has waited for longer than any client would let it."""
         for client, waiting in list(self._waiting.items()):
-            for partition, batches in list(waiting.items()):
+            for partition, of_partition in list(waiting.items()):
+                batches = of_partition.batches
                 old = [b for b in batches if b.failures[-1].error_us < now_us - _OLDEST_US]
                 for batch in old:
                     batches.remove(batch)
@@ -192,13 +220,9 @@ class Batches:
         self._next_seq += sent.records
         return batch
 
-    def _take_waiting(
-        self, waiting: dict[PartitionId, list[Batch]], partition: PartitionId, sent: SentBatch
-    ) -> Batch | None:
+    def _take_waiting(self, waiting: Waiting, sent: SentBatch) -> Batch | None:
         """The waiting batch that this is, if it is one: it leaves those that wait."""
-        batches = waiting.get(partition)
-        if not batches:
-            return None
+        batches = waiting.batches
         batch = next((batch for batch in batches if _is_same(batch.sent, sent)), None) or next(
             (batch for batch in batches if _begins_alike(batch, sent)), None
         )
@@ -224,8 +248,6 @@ class Batches:
             batch.client.waiting -= 1
         if missing > 0:
             self._next_seq += missing
-        if not batches:
-            del waiting[partition]
         batch.sent = sent
         return batch
 

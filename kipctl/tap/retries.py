@@ -1,6 +1,8 @@
 """What a client tries again after an error: what the wire shows of why, and where the time went."""
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from kipctl.client_behaviour.episode import HintFault
 from kipctl.protocol.error_codes import LEADER_ERRORS
@@ -20,6 +22,14 @@ _OF_NO_USE = {
 }
 _TO_BE_SEEN = (Decision.FOLLOWED, Decision.KNOWN)
 """Hints that a client may follow: by where it goes it is seen whether it did."""
+
+
+class Flight(NamedTuple):
+    """An attempt that was answered: monotonic microseconds, and the batch's first record."""
+
+    sent_us: int
+    answered_us: int
+    first_seq: int
 
 
 def failed_attempt(
@@ -73,13 +83,14 @@ def retried(
     leaders: Leaders,
     now_us: int,
     connected_us: int,
+    ahead: Sequence[Flight] = (),
 ) -> None:
     """Complete the record of a failed attempt, as the next one goes out.
 
     A hint was followed if the next attempt goes to the leader that it names before Metadata has
     named that one; otherwise it was ignored, as far as anybody can see. What Metadata named while
     the attempt was under way, the hint said too late. `connected_us` is when the connection of the
-    next attempt was made.
+    next attempt was made, `ahead` are attempts of batches ahead of it that were answered meanwhile.
     """
     is_same = leaders.generation(partition.topic) == failed.generation
     failed.to_broker = broker
@@ -90,7 +101,7 @@ def retried(
     elif failed.decision is Decision.FOLLOWED and named_us:
         is_known = named_us <= failed.error_us
         failed.decision = Decision.KNOWN if is_known else Decision.IGNORED
-    failed.wait = split_seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
+    failed.wait = split_seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us, ahead)
 
 
 def settled(client: Client, failures: Sequence[FailedAttempt]) -> None:
@@ -106,14 +117,38 @@ def given_up(failed: FailedAttempt) -> None:
 
 
 def split_seen_wait(
-    error_us: int, resent_us: int, asked_us: int, named_us: int, connected_us: int
+    error_us: int,
+    resent_us: int,
+    asked_us: int,
+    named_us: int,
+    connected_us: int,
+    ahead: Sequence[Flight] = (),
 ) -> Wait:
     """Split the time from an error to the next attempt, as the wire shows it.
 
     Metadata had it from its first request after the error until an answer named the leader, if one
     did (0: none); then a connection to it, if it was made later. What is left the client held the
-    batch back for reasons of its own: a backoff.
+    batch back for reasons of its own: a backoff. But while a batch of the same partition `ahead` of
+    it was with a broker, clients that keep the order could not send it: it was queued.
     """
     end_us = min(resent_us, max(error_us, named_us, connected_us))
     wait = split_wait(error_us, end_us, asked_us if named_us else 0, named_us, connected_us, 0)
-    return wait._replace(backoff=wait.backoff + resent_us - end_us)
+    ends = accumulate((wait.backoff, wait.metadata, wait.connect), initial=error_us)
+    parts = [_held_us(ahead, *part) for part in pairwise((*ends, resent_us))]
+    backoff, metadata, connect, rest = parts
+    return Wait(
+        queued=sum(parts),
+        backoff=wait.backoff - backoff + resent_us - end_us - rest,
+        metadata=wait.metadata - metadata,
+        connect=wait.connect - connect,
+    )
+
+
+def _held_us(ahead: Sequence[Flight], from_us: int, to_us: int) -> int:
+    """For how long one of them was under way in this time."""
+    held_us = 0
+    for flight in sorted(ahead):
+        from_us = max(from_us, flight.sent_us)
+        if (until_us := min(to_us, flight.answered_us)) > from_us:
+            held_us, from_us = held_us + until_us - from_us, until_us
+    return held_us

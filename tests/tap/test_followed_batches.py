@@ -21,7 +21,7 @@ from tap_messages import (
 
 from kipctl.client_behaviour.behaviour import Waits
 from kipctl.tap.produce_requests import Refusal
-from kipctl.tap.retries import split_seen_wait
+from kipctl.tap.retries import Flight, split_seen_wait
 from kipctl.trace.codes import Decision
 from kipctl.trace.redirect_phases import Wait
 
@@ -276,6 +276,40 @@ def test_latency_counts_from_the_records_creation(wire, created_ms, waited_us):
 )
 def test_the_wait_before_the_next_attempt_as_the_wire_shows_it(asked, named, connected, wait):
     assert split_seen_wait(1000, 2000, asked, named, connected) == wait
+
+
+@pytest.mark.parametrize(
+    ("ahead", "wait"),
+    [
+        ([], Wait(backoff=700, metadata=300)),
+        ([(500, 1000)], Wait(backoff=700, metadata=300)),
+        ([(1500, 1900)], Wait(queued=400, backoff=300, metadata=300)),
+        ([(1600, 1900), (1500, 1700)], Wait(queued=400, backoff=300, metadata=300)),
+        ([(1050, 1200)], Wait(queued=150, backoff=650, metadata=200)),
+        ([(900, 2500)], Wait(queued=1000)),
+    ],
+)
+def test_what_goes_ahead_of_it_holds_the_next_attempt_up(ahead, wait):
+    flights = [Flight(sent_us, answered_us, 0) for sent_us, answered_us in ahead]
+    assert split_seen_wait(1000, 2000, 1100, 1400, 0, flights) == wait
+
+
+def test_a_batch_behind_another_s_retry_is_queued_while_a_broker_has_that(wire):
+    old, new = wire.connect_to(1, 2)
+    first, second = (sent(in_sequence(number)) for number in (0, 1))
+    for batch in (first, second):
+        old.ask(batch)
+    wire.after(500)
+    for _ in (first, second):
+        old.answer(HINTED)
+    wire.after(2000)
+    new.call(first, DONE, took_us=400_000)
+    new.call(second, DONE, took_us=300)
+    assert [shares(row) for row in wire.rows("redirects")] == [
+        {"detect": 500, "backoff": 2000, "acknowledge": 400_000},
+        {"queued": 400_000, "detect": 500, "backoff": 2000, "acknowledge": 300},
+    ]
+    assert met(wire)[1].max_us == 2000
 
 
 def test_epochs_of_a_topic_made_anew_are_others(wire):
