@@ -15,7 +15,6 @@ _kipctl() {
         esac
     done
     case "$command $previous" in
-        'kipctl reassign --spare') return ;;
         'kipctl reassign --drain') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl reassign --leaders-off') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete 'BROKER|RACK' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl reassign --leader') return ;;
@@ -32,6 +31,7 @@ _kipctl() {
         'kipctl reassign --throttle') return ;;
         'kipctl reassign --timeout') return ;;
         'kipctl reassign -o' | 'kipctl reassign --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl reassign --spare') return ;;
         'kipctl reassign --guard') return ;;
         'kipctl reassign --guard-patience') return ;;
         'kipctl reassign --guard-quiet') return ;;
@@ -163,7 +163,6 @@ _kipctl() {
         'kipctl wait --command-config') return ;;
         'kipctl wait --expect-cluster') return ;;
         'kipctl wait --map') return ;;
-        'kipctl roll --spare') return ;;
         'kipctl roll --exec') return ;;
         'kipctl roll --broker') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl roll --was-restarted') COMPREPLY=($(compgen -W 'yes no' -- "$current")); return ;;
@@ -171,6 +170,7 @@ _kipctl() {
         'kipctl roll --exec-timeout') return ;;
         'kipctl roll --batch') return ;;
         'kipctl roll --between') return ;;
+        'kipctl roll --spare') return ;;
         'kipctl roll --guard') return ;;
         'kipctl roll --guard-patience') return ;;
         'kipctl roll --guard-quiet') return ;;
@@ -627,7 +627,7 @@ _kipctl() {
     esac
     case "$command" in
         kipctl) words='reassign changes throttle undo wait roll report tap demo lab clusters elect inspect conform explain perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
-        'kipctl reassign') words='' options='--spare --rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --list --verify --topic --all-topics --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --change-replication-factor --output --measure --guard --guard-patience --guard-quiet --guard-action --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
+        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --list --verify --topic --all-topics --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --change-replication-factor --output --measure --spare --guard --guard-patience --guard-quiet --guard-action --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl changes') words='list show undo resume pause cancel clear-throttles' options=--help ;;
         'kipctl changes list') words='' options='--output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl changes show') words='' options='--journal --output --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
@@ -643,7 +643,7 @@ _kipctl() {
         'kipctl throttle clear') words='' options='--dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl undo') words='' options='--no-throttle --journal --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --guard --guard-patience --guard-quiet --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl wait') words='' options='--until --topic --timeout --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
-        'kipctl roll') words='' options='--spare --exec --manual --lab --broker --controllers --resume --abandon --was-restarted --timeout --exec-timeout --batch --between --guard --guard-patience --guard-quiet --guard-action --dry-run --yes --force --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
+        'kipctl roll') words='' options='--exec --manual --lab --broker --controllers --resume --abandon --was-restarted --timeout --exec-timeout --batch --between --spare --guard --guard-patience --guard-quiet --guard-action --dry-run --yes --force --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl report') words='' options='--since --before --master --conf --start-timeout --scratch --output --html --svg --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl tap') words='' options='--fail-if --print --for --client-ca --lend-identity --tls-to-brokers --ca --listen --advertise --certificate --key --delay --drop-hints --stale-metadata --reset --cap --rotate --until-met --and-without-hints --run --yes --output --record --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl demo') words='' options='--output --record --help' ;;

@@ -26,7 +26,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         " replication_factor rack_aware plan show verify",
         "Which topics": "topic all_topics",
         "How fast": "batch between concurrent throttle timeout",
-        "Asking first": "dry_run yes force spare additional change_factor",
+        "Asking first": "dry_run yes force additional change_factor",
         "Output": "output measure",
     },
     "elect": {"Which partitions": "topic partition broker every internal json_file"},
@@ -64,8 +64,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "": {
         "While it runs": "during every count forever keep lost_after metrics",
-        "The guard": "guard guard_patience guard_quiet guard_action",
-        "Asking first": "dry_run yes force spare",
+        "The guard": "spare guard guard_patience guard_quiet guard_action",
+        "Asking first": "dry_run yes force",
         "Spark": "workers master conf start_timeout scratch",
         "The lab": "brokers controllers",
         "Output": "output record print_metrics show_detailed_stats reporting_interval hide_header"
