@@ -47,7 +47,7 @@ class PlannerOptions:
     balance: Annotated[
         str | None,
         option(
-            "Even out who leads, by number or by what comes in; no data is copied.",
+            "Even out who leads, by number or bytes; no copying.",
             value="leaders|bytes",
         ),
     ] = None
@@ -113,8 +113,7 @@ def reassign(
     plan: Annotated[
         list[Path] | None,
         option(
-            "Carry out Kafka's reassignment JSON, or a CSV of replicas or leaders; several are"
-            " phases, one after another.",
+            "Carry out Kafka's reassignment JSON, or CSV of replicas or leaders; several: phases.",
             value="FILE",
         ),
     ] = None,
@@ -144,8 +143,7 @@ def reassign(
 ) -> None:
     """Change which brokers hold partitions, in which order, and so who leads them.
 
-    What is changed is written down before anything is submitted: `kipctl changes` lists, undoes,
-    resumes and cancels it.
+    It is written down first: `kipctl changes` lists, undoes, resumes, cancels it.
     """
     topics = topic or []
     if rotate and of.yes and not (topics or all_topics):
