@@ -109,7 +109,7 @@ class ClearThrottle(_Clear[ThrottlesToClear]):
 
 @dataclass(frozen=True)
 class ClearLeft(_Clear[LeftThrottles]):
-    """Put back the throttles that earlier changes have left; with `takes_all` those of others."""
+    """Remove the throttles that earlier changes have left; with `takes_all` those of others."""
 
     takes_all: bool = False
 
@@ -161,7 +161,8 @@ class ClearLeft(_Clear[LeftThrottles]):
     def question(self, seen: LeftThrottles) -> str:
         if not seen.changes:
             return f"None of {counted(len(seen.recorded), 'throttle')} is set still. Forget them?"
-        return f"Put back {counted(len(seen.changes), 'setting')}?"
+        count = counted(len(seen.changes), "throttle")
+        return f"Set {count} as before?" if seen.restores_others else f"Remove {count}?"
 
     @contextmanager
     def locked(self, run: ChangeRun) -> Iterator[None]:

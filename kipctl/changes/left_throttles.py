@@ -136,6 +136,11 @@ class LeftThrottles:
         return (*(replace(change, before=None) for change in self.own), *others)
 
     @property
+    def restores_others(self) -> bool:
+        """Whether some are what they were before then, and not gone."""
+        return any(change.before for change in self.changes)
+
+    @property
     def partitions(self) -> Sequence[object]:
         """What there is to do: settings, and entries to be freed of what is not set any more."""
         return self.changes or self.recorded

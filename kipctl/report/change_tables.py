@@ -82,7 +82,7 @@ def history_report(
             closing.append("Another one has not ended: " + Command("changes show", left.id))
     if not changed_by and any(e.is_throttled and not e.may_be_resumed for e in entries):
         closing.append(
-            "Put back the throttles that are still set: " + Command("changes clear-throttles")
+            "Remove the throttles that are still set: " + Command("changes clear-throttles")
         )
     undoable = next((e for e in entries if isinstance(e, Entry) and e.may_be_undone), None)
     if undoable and not (changed_by or undoable.may_be_resumed):

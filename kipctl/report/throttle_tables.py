@@ -81,7 +81,7 @@ def seen_report(seen: "ThrottlesSeen") -> Report:
 def left_report(
     left: "LeftThrottles", access: "Access", *, is_dry_run: bool, not_restored: int | None
 ) -> Report:
-    """What would be put back; where it was, all but `not_restored` of it."""
+    """What would be removed, or set as before; where it was, all but `not_restored` of it."""
     changes, others = left.changes, left.others
     own = len(left.own)
     set_by = [left.seen.set_by(change.setting, change.during) for change in changes]
@@ -99,7 +99,8 @@ def left_report(
     closing: tuple[str, ...] = ()
     if not_restored is not None:
         count = len(changes)
-        said = [f"{counted(count - not_restored, 'throttle', 'are', of=count)} put back."]
+        how = "as before" if left.restores_others else "removed"
+        said = [f"{counted(count - not_restored, 'throttle', 'are', of=count)} {how}."]
         if not count:
             said = [f"Forgotten: {counted(len(left.recorded), 'entry')}."]
     elif left.takes_all and others:

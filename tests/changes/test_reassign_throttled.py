@@ -324,8 +324,8 @@ class TestABrokerThatIsGone:
         ran = fake.kipctl("changes clear-throttles", typed="y\n", status=5)
         (entry,) = fake.entries()
         assert f"2 settings of broker 3, set by entry {entry.id}" in ran.err
-        assert "Put back 2 settings?" in ran.err
-        assert "0 of 2 throttles are put back." in ran.out
+        assert "Remove 2 throttles?" in ran.err
+        assert "0 of 2 throttles are removed." in ran.out
         assert "the running kipctl" not in ran.out
 
     def test_behind_a_newer_change_that_was_cut_off_it_is_told_too(self, fake: Reassigning) -> None:

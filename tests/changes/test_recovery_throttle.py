@@ -124,7 +124,7 @@ def test_what_others_have_set_anew_is_removed_with_the_rest_and_not_said_to_be_s
     assert len(shown) == len({(one["name"], one["config"]) for one in shown}) == 10
     assert {one["before"] for one in shown} == {None}
     ran = fake.kipctl("changes clear-throttles --all --yes")
-    assert "10 of 10 throttles are put back." in ran.out
+    assert "10 of 10 throttles are removed." in ran.out
     assert not own(fake)
 
 
