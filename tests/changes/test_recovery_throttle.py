@@ -89,6 +89,16 @@ def test_another_rate_takes_the_place_of_the_first(fake: Reassigning) -> None:
     assert own(fake) == before
 
 
+def test_what_others_had_set_before_is_not_said_to_be_removed(fake: Reassigning) -> None:
+    before = deepcopy(own(fake))
+    fake.kipctl("throttle set 3MB/s --yes")
+    fake.partitions[BIG].isr = None
+    ran = fake.kipctl("changes clear-throttles", typed="y\n")
+    assert "Set 10 throttles as before?" in ran.err
+    assert "10 of 10 throttles are as before." in ran.out
+    assert own(fake) == before
+
+
 def test_what_is_set_already_is_counted_too(fake: Reassigning) -> None:
     fake.configs[BROKER, "2"] = dict.fromkeys(RATES, "3000000")
     fake.configs[TOPIC, "big"] = dict(LISTED)
