@@ -53,6 +53,14 @@ class TestPause:
         assert fake.replicas() == AFTER
         assert not any(fake.configs.values())
 
+    def test_of_one_batch_it_is_said_that_it_stops_nothing(self, fake: Reassigning) -> None:
+        told = []
+        fake.changes = [lambda: told.append(fake.kipctl("changes pause").err)]
+        fake.kipctl("reassign --drain 3 --yes")
+        assert "All of it is under way, as one batch: kipctl reassign --drain 3" in told[0]
+        assert "To stop that: kipctl changes cancel" in told[0]
+        assert fake.replicas() == AFTER
+
     def test_without_one_that_runs_it_is_refused(self, fake: Reassigning) -> None:
         ran = fake.kipctl("changes pause", status=4)
         assert "No kipctl on this machine is changing this cluster." in ran.err

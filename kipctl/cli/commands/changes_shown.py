@@ -75,8 +75,20 @@ def pause(context: ChangeContext) -> None:
     if begun and not begun.may_be_resumed:  # leaders that rotate until clients have met enough
         context.ui.say(f"It ends, and puts back what it has moved: {who}.")
         return
+    if isinstance(begun, Entry) and _is_one_batch(begun):
+        to_stop = Command("changes cancel")
+        context.ui.say(f"All of it is under way, as one batch: {who}. To stop that: " + to_stop)
+        return
     go_on = Command("changes resume")
     context.ui.say(f"It stops after its batch: {who}. To go on then: " + go_on)
+
+
+def _is_one_batch(entry: Entry) -> bool:
+    """Whether all of it is begun at once: a pause then leaves nothing to go on with."""
+    how = entry.how
+    if how is None or how.concurrent is not None or how.until_balanced:
+        return False
+    return len(entry.before) <= how.batch and len(entry.phases) < 2
 
 
 def resume_roll(context: ChangeContext, ui: TerminalUi) -> bool:
