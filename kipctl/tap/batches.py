@@ -1,5 +1,6 @@
 """Batches on their way: each from its first request to its answer, through all its attempts."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +26,8 @@ _MOST_WAITING = 10_000
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 _LOST = Refusal(int(ErrorCode.NETWORK_EXCEPTION), -1)
 _NOT_KNOWN = -1
+_FLIGHTS_KEPT = 1000
+"""Of a client in a hot loop there would be thousands a second while one batch waits."""
 
 
 @dataclass(slots=True)
@@ -59,13 +62,17 @@ class Batch:
         return self.client.repeats_batches or None
 
 
+def _last_flights() -> deque[Flight]:
+    return deque(maxlen=_FLIGHTS_KEPT)
+
+
 @dataclass(slots=True)
 class Waiting:
     """Batches of a partition that met an error and were not sent again, and the answers that came
     to others of it meanwhile."""
 
     batches: list[Batch] = field(default_factory=list)
-    answered: list[Flight] = field(default_factory=list)
+    answered: deque[Flight] = field(default_factory=_last_flights)
 
     def ahead_of(self, batch: Batch) -> list[Flight]:
         """What was answered of those before it in the partition."""

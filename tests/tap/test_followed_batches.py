@@ -312,6 +312,20 @@ def test_a_batch_behind_another_s_retry_is_queued_while_a_broker_has_that(wire):
     assert met(wire)[1].max_us == 2000
 
 
+def test_of_a_hot_loop_before_a_batch_that_waits_little_is_kept(wire):
+    old = wire.connect(1)
+    first, second = (sent(in_sequence(number)) for number in (0, 1))
+    for batch in (first, second):
+        old.ask(batch)
+    for _ in (first, second):
+        old.answer(REFUSED)
+    for _ in range(1100):
+        old.call(first, REFUSED, took_us=10)
+    (of_client,) = wire.observer.batches._waiting.values()
+    (held,) = of_client.values()
+    assert len(held.answered) == 1000
+
+
 def test_epochs_of_a_topic_made_anew_are_others(wire):
     """Both topics of the name had their leader moved in epoch 1: the record tells them apart."""
     old, new = wire.connect(1), wire.connect(2)
