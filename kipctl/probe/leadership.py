@@ -1,6 +1,6 @@
 """Who leads, as far as a client knows: the newest leader epoch counts (KIP-951). Rules, pure."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -69,10 +69,6 @@ _LEADERS_KEPT = 16
 """More do not change while one batch is held up."""
 
 
-def _last_leaders() -> deque[KnownLeader]:
-    return deque(maxlen=_LEADERS_KEPT)
-
-
 @dataclass(slots=True, eq=False)
 class ClientPartition:
     """A partition as any client knows it. Times are microseconds (monotonic)."""
@@ -81,13 +77,17 @@ class ClientPartition:
     topic_position: int
     """Its topic's number in the trace."""
     index: int
-    leaders: deque[KnownLeader] = field(default_factory=_last_leaders, init=False)
+    leaders: tuple[KnownLeader, ...] = field(default=(), init=False)
     """Those that became known last, the newest last."""
     generation: int = field(default=0, init=False)
     """Which of the topics of this name it is of, numbered in the order in which their ids were
     shown: epochs of one say nothing of another's."""
     unblocked_us: int = field(default=0, init=False)
     """When what was ahead of its next request last made way."""
+
+    def learn(self, leader: KnownLeader) -> None:
+        """It leads now."""
+        self.leaders = (*self.leaders[1 - _LEADERS_KEPT :], leader)
 
     def leader_waited_for(self, epoch: int, generation: int, unblocked_us: int) -> KnownLeader:
         """The leader that a retry waited for, after an error in this epoch.

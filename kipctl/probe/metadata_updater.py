@@ -340,7 +340,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
     ) -> None:
         for partition in partitions:
             epoch = self._leadership.epoch(partition)
-            partition.leaders.append(KnownLeader(epoch, partition.generation, now_us, call))
+            partition.learn(KnownLeader(epoch, partition.generation, now_us, call))
             self._on_leader_changed(partition)
 
     def write_unanswered(self) -> None:

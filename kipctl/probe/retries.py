@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from kipctl.probe.backoff import Attempts, retry_backoff
 from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.leadership import NO_EPOCH, ClientPartition, KnownLeader, LeaderDiscovery
+from kipctl.probe.leadership import NO_EPOCH, ClientPartition, LeaderDiscovery
 from kipctl.probe.metadata_updater import MetadataCall
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import LEADER_ERRORS
@@ -95,9 +95,7 @@ class Retries:
         """
         is_same = partition.generation == failed.generation
         failed.to_broker, failed.to_epoch = link.node.id, epoch if is_same else NO_EPOCH
-        wait_us = self.wait_us(attempts, [failed], partition, epoch)
-        leader = partition.leader_waited_for(failed.epoch, failed.generation, unblocked_us)
-        self._split(failed, wait_us, sent_us, leader, link, link.ready_us, unblocked_us)
+        self._split(attempts, failed, partition, link, epoch, sent_us, link.ready_us, unblocked_us)
 
     def given_up(
         self,
@@ -112,37 +110,35 @@ class Retries:
 
         It still waits for whatever it lacks: a leader, a connection to it (`link`), its turn.
         """
-        wait_us = self.wait_us(attempts, [failed], partition, epoch)
-        if link is None:
-            no_leader = KnownLeader(NO_EPOCH, failed.generation, now_us, None)
-            self._split(failed, wait_us, now_us, no_leader, None, 0, 0)
-            return
-        connected_us = link.ready_us if link.ready else now_us
-        may_go = link.may_send or link.is_throttled
-        unblocked_us = max(partition.unblocked_us, link.window_open_us) if may_go else now_us
-        leader = partition.leader_waited_for(failed.epoch, failed.generation, unblocked_us)
-        self._split(failed, wait_us, now_us, leader, link, connected_us, unblocked_us)
+        connected_us = unblocked_us = now_us
+        if link and link.ready:
+            connected_us = link.ready_us
+        if link and (link.may_send or link.is_throttled):
+            unblocked_us = max(partition.unblocked_us, link.window_open_us)
+        self._split(attempts, failed, partition, link, epoch, now_us, connected_us, unblocked_us)
 
     def _split(
         self,
+        attempts: Attempts | None,
         failed: FailedAttempt,
-        wait_us: int,
-        until_us: int,
-        leader: KnownLeader,
+        partition: ClientPartition,
         link: BrokerLink | None,
+        epoch: int,
+        until_us: int,
         connected_us: int,
         unblocked_us: int,
     ) -> None:
+        leader = partition.leader_waited_for(failed.epoch, failed.generation, unblocked_us)
         failed.wait = split_wait(
             failed.error_us,
             until_us,
-            failed.error_us + wait_us,
-            leader.known_us,
+            failed.error_us + self.wait_us(attempts, [failed], partition, epoch),
+            leader.known_us if link else until_us,
             connected_us,
             unblocked_us,
             link.throttled_until_us if link else 0,
         )
-        call = leader.call
+        call = leader.call if link else None
         if failed.wait.metadata and isinstance(call, MetadataCall):
             self._tracing.mark_critical(call.row)
             behind_us = call.flight.sent_us + call.behind_us - failed.error_us

@@ -7,7 +7,7 @@ from kipctl.probe.leadership import ClientPartition
 from kipctl.trace.codes import RangeCase
 from kipctl.trace.columns import COLUMNS, ReadRow, RpcRow, raw_path
 from kipctl.trace.names import NamesWriter
-from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
+from kipctl.trace.redirect_phases import FailedAttempt, redirect_rows
 from kipctl.trace.row_writer import RowWriter
 from kipctl.transport.loop_connection import InFlight
 
@@ -92,10 +92,9 @@ class Tracing:
         done_us: int,
     ) -> None:
         """What was sent again is done: its failed attempts, and their shares of the time."""
-        shares = phases(failures, intended_us, last_sent_us, done_us)
-        for failed, share in zip(failures, shares, strict=True):
-            whose = partition.topic_position, partition.index, first_seq, records
-            self.rows["redirects"]((*whose, *redirect_columns(failed, share)))
+        whose = partition.topic_position, partition.index, first_seq, records
+        for columns in redirect_rows(failures, intended_us, last_sent_us, done_us):
+            self.rows["redirects"]((*whose, *columns))
 
     def flush(self, now_us: int = 0) -> bool:
         """Write what there is. Returns whether it goes on in other files; `now_us` decides."""

@@ -17,7 +17,7 @@ from kipctl.tap.retries import (
     retried,
     settled,
 )
-from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
+from kipctl.trace.redirect_phases import FailedAttempt
 
 _OLDEST_US = 120_000_000
 """`delivery.timeout.ms` of Java's producer: older create times are somebody's own timestamps."""
@@ -62,17 +62,13 @@ class Batch:
         return self.client.repeats_batches or None
 
 
-def _last_flights() -> deque[Flight]:
-    return deque(maxlen=_FLIGHTS_KEPT)
-
-
 @dataclass(slots=True)
 class Waiting:
     """Batches of a partition that met an error and were not sent again, and the answers that came
     to others of it meanwhile."""
 
     batches: list[Batch] = field(default_factory=list)
-    answered: deque[Flight] = field(default_factory=_last_flights)
+    answered: deque[Flight] = field(default_factory=lambda: deque(maxlen=_FLIGHTS_KEPT))
 
     def ahead_of(self, batch: Batch) -> list[Flight]:
         """What was answered of those before it in the partition."""
@@ -110,8 +106,6 @@ class Batches:
             if batch is None or of_partition is None:
                 batch = self._new(client, partition, sent, broker, now_us)
             else:
-                if waiting and not of_partition.batches:
-                    del waiting[partition]
                 client.waiting -= 1
                 client.repeats_batches = True
                 retried(
@@ -166,7 +160,8 @@ class Batches:
 
     def _answered(self, batch: Batch, now_us: int) -> None:
         """Its last attempt was: note it for those of the partition that wait behind it."""
-        waiting = self._waiting.get(batch.client, {}).get(batch.partition)
+        of_client = self._waiting.get(batch.client) if batch.client.waiting else None
+        waiting = of_client.get(batch.partition) if of_client else None
         if waiting and any(behind.first_seq > batch.first_seq for behind in waiting.batches):
             waiting.answered.append(Flight(batch.last_sent_us, now_us, batch.first_seq))
 
@@ -262,11 +257,10 @@ class Batches:
         recorder, sent = self._recorder, batch.sent
         if not error:
             batch.client.took.add(now_us - batch.intended_us)
-        client = batch.client.number[0]
         topic = recorder.topics.number(batch.partition.topic)
         recorder.batch(
             (
-                client,
+                batch.client.number[0],
                 topic,
                 sent.partition,
                 batch.first_seq,
@@ -283,22 +277,10 @@ class Batches:
                 base_offset,
             )
         )
-        if not batch.failures:
-            return
-        shares = phases(batch.failures, batch.intended_us, batch.last_sent_us, now_us)
-        settled(batch.client, batch.failures)
-        for failed, share in zip(batch.failures, shares, strict=True):
-            recorder.redirect(
-                (
-                    client,
-                    PRODUCE,
-                    topic,
-                    sent.partition,
-                    batch.first_seq,
-                    sent.records,
-                    *redirect_columns(failed, share),
-                )
-            )
+        if batch.failures:
+            whose = (PRODUCE, topic, sent.partition, batch.first_seq, sent.records)
+            times_us = (batch.intended_us, batch.last_sent_us, now_us)
+            settled(recorder, batch.client, whose, batch.failures, *times_us)
 
 
 def _is_same(before: SentBatch, now: SentBatch) -> bool:

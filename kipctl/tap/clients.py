@@ -147,16 +147,17 @@ class Client:
 
     def metadata_is_older(self, partition: PartitionId) -> bool:
         """Whether the last Metadata showed an epoch before one that it was shown otherwise."""
-        topic = self.topics.get(partition.topic)
-        shown = topic.leaders.get(partition.partition, _NOBODY) if topic else _NOBODY
-        return 0 <= shown.epoch < self.leader_shown(partition).epoch
+        return 0 <= self._leader_in_metadata(partition).epoch < self.leader_shown(partition).epoch
 
     def leader_shown(self, partition: PartitionId) -> Leader:
         """The leader of the newest epoch that it was shown, by Metadata or by hints."""
-        topic = self.topics.get(partition.topic)
-        shown = topic.leaders.get(partition.partition, _NOBODY) if topic else _NOBODY
+        shown = self._leader_in_metadata(partition)
         newer = self.newer.get(partition, _NOBODY)
         return newer if newer.epoch > shown.epoch else shown
+
+    def _leader_in_metadata(self, partition: PartitionId) -> Leader:
+        topic = self.topics.get(partition.topic)
+        return topic.leaders.get(partition.partition, _NOBODY) if topic else _NOBODY
 
     def fault_of_hint(
         self, partition: PartitionId, refuser: int, hint: Leader, is_placed: bool | None

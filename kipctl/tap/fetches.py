@@ -24,7 +24,7 @@ from kipctl.tap.retries import (
 )
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import ReadRow
-from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
+from kipctl.trace.redirect_phases import FailedAttempt
 
 _NOTHING = -1
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
@@ -117,23 +117,12 @@ class Fetches:
         for topic, number in named:
             partition = PartitionId(self._leaders.topic(topic), number)
             if (one := turned.get(partition)) and not one.is_sent:
-                self._sent_again(one, client, partition, broker, now_us, connected_us)
+                to = (client, partition, broker, self._leaders)
+                retried(one.failures[-1], *to, now_us, connected_us)
                 one.is_sent, one.last_sent_us = True, now_us
                 client.waiting -= 1
                 again.append(partition)
         return again
-
-    def _sent_again(
-        self,
-        one: _RefusedPartition,
-        client: Client,
-        partition: PartitionId,
-        broker: int,
-        now_us: int,
-        connected_us: int,
-    ) -> None:
-        failed = one.failures[-1]
-        retried(failed, client, partition, broker, self._leaders, now_us, connected_us)
 
     def answered(
         self,
@@ -212,7 +201,8 @@ class Fetches:
         elif not one.is_sent:  # not named anew: the session asked for it all the same
             client.waiting -= 1
             one.last_sent_us = max(sent_us, one.failures[-1].error_us)
-            self._sent_again(one, client, partition, broker, one.last_sent_us, 0)
+            to = (client, partition, broker, self._leaders)
+            retried(one.failures[-1], *to, one.last_sent_us, 0)
         known = self._leaders.epoch_of(partition, broker)
         generation = self._leaders.generation(partition.topic)
         last = one.failures[-1] if one.failures else None
@@ -241,21 +231,10 @@ class Fetches:
         given_up(one.failures[-1])
         client.waiting -= not one.is_sent
         client.counts.redirects += is_read
-        shares = phases(one.failures, one.sent_us, one.last_sent_us, now_us)
-        settled(client, one.failures)
         topic = self._recorder.topics.number(partition.topic)
-        for failed, share in zip(one.failures, shares, strict=True):
-            self._recorder.redirect(
-                (
-                    client.number[0],
-                    FETCH,
-                    topic,
-                    partition.partition,
-                    one.offset,
-                    0,
-                    *redirect_columns(failed, share),
-                )
-            )
+        whose = (FETCH, topic, partition.partition, one.offset, 0)
+        times_us = (one.sent_us, one.last_sent_us, now_us)
+        settled(self._recorder, client, whose, one.failures, *times_us)
 
     def _write(
         self,

@@ -9,8 +9,9 @@ from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.tap.clients import Client
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
 from kipctl.tap.produce_requests import Refusal
+from kipctl.tap.recorder import Recorder
 from kipctl.trace.codes import Decision
-from kipctl.trace.redirect_phases import FailedAttempt, Wait, split_wait
+from kipctl.trace.redirect_phases import FailedAttempt, Wait, redirect_rows, split_wait
 
 _NOWHERE = -1
 _OF_NO_USE = {
@@ -104,10 +105,22 @@ def retried(
     failed.wait = split_seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us, ahead)
 
 
-def settled(client: Client, failures: Sequence[FailedAttempt]) -> None:
-    """A batch or fetch is over: count what became of the hints."""
+def settled(
+    recorder: Recorder,
+    client: Client,
+    whose: tuple[int, ...],
+    failures: Sequence[FailedAttempt],
+    *times_us: int,
+) -> None:
+    """A batch or fetch is over: count what became of the hints, and write its failed attempts.
+
+    `whose` are the columns of `redirects` from `api` to `records`, `times_us` those of
+    `redirect_rows`.
+    """
     refused = (failed for failed in failures if failed.is_leader_error)
     client.counts.decisions.update(failed.decision for failed in refused)
+    for columns in redirect_rows(failures, *times_us):
+        recorder.redirect((client.number[0], *whose, *columns))
 
 
 def given_up(failed: FailedAttempt) -> None:

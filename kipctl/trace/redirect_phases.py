@@ -1,6 +1,6 @@
 """Where the time of a redirected batch went: its failed attempts, and the phases they add up to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -182,3 +182,11 @@ def redirect_columns(failed: FailedAttempt, share: Phases) -> tuple[int, ...]:
         failed.to_broker != -1 and failed.to_epoch <= failed.epoch,
         failed.generation,
     )
+
+
+def redirect_rows(
+    failures: Sequence[FailedAttempt], intended_us: int, last_sent_us: int, done_us: int
+) -> Iterator[tuple[int, ...]]:
+    """The failed attempts of a batch that is done, as `redirect_columns`, with their `phases`."""
+    shares = phases(failures, intended_us, last_sent_us, done_us)
+    return map(redirect_columns, failures, shares)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from no_own_topics import await_no_own_topics
 from one_process import in_this_process
@@ -16,7 +15,8 @@ from processes import Process, has_ended, holders_of, started
 from kipctl.cluster.topics import delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.measure.moves import moves
-from kipctl.trace.columns import REDIRECT_COLUMNS
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import read_rows
 from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.request import Cluster
@@ -39,13 +39,6 @@ def running(command: str, lab: Lab, folder: Path) -> Iterator[Process]:
         yield process
 
 
-def has_met_a_move(rows: Path) -> bool:
-    columns = len(REDIRECT_COLUMNS)
-    values = np.fromfile(rows, dtype=np.int64) if rows.exists() else np.empty(0, dtype=np.int64)
-    # The last row may be half written.
-    return len(moves(values[: len(values) // columns * columns].reshape(-1, columns))) > 0
-
-
 def is_a_run(folder: Path, why: str) -> None:
     """It has what was settled, says why it is no more, and is all that is left on this machine."""
     run = Run(folder / "run")
@@ -61,8 +54,9 @@ def test_a_signal_to_all_of_its_group_ends_it_in_good_order_and_it_says_how_far_
     lab: Lab, cluster: Cluster, tmp_path: Path
 ) -> None:
     rotating = f"{PRODUCE} --during rotate --every 0.5"
+    redirects = tmp_path / "run" / ROWS_FOLDER / "0" / "redirects.i64"
     with running(rotating, lab, tmp_path) as process:
-        while not has_met_a_move(tmp_path / "run" / ROWS_FOLDER / "0" / "redirects.i64"):
+        while not len(moves(read_rows(redirects, len(COLUMNS["redirects"])))):
             assert not has_ended(process)
         os.killpg(process.pid, signal.SIGHUP)
         _, err = process.communicate()

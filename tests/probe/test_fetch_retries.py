@@ -64,7 +64,7 @@ def test_who_gives_up_has_waited_for_what_it_lacked(
 ) -> None:
     """Not for Metadata, which had named the leader long before."""
     partition = Partition(Topic("t", ZERO_UUID), 0, 0, 0)
-    partition.leaders.append(KnownLeader(5, 0, 2_500, None))
+    partition.learn(KnownLeader(5, 0, 2_500, None))
     leader = link(2)
     connection: Any = SimpleNamespace(in_flight=[], takes_requests=state != "full")
     if state != "not connected":

@@ -325,7 +325,8 @@ def test_a_retry_waits_for_the_first_newer_leader_but_where_it_might_have_gone_b
     known: list[tuple[int, int]], unblocked_us: int, waited_for_us: int
 ) -> None:
     partition = ClientPartition(Topic("t", ZERO_UUID), 0, 0)
-    partition.leaders.extend(KnownLeader(epoch, 0, at_us, None) for epoch, at_us in known)
+    for epoch, at_us in known:
+        partition.learn(KnownLeader(epoch, 0, at_us, None))
     assert partition.leader_waited_for(4, 0, unblocked_us).known_us == waited_for_us
     of_topic_anew = partition.leader_waited_for(4, 1, unblocked_us)
     assert of_topic_anew.known_us == (known[-1][1] if known else 0)

@@ -190,7 +190,7 @@ def clear_throttles(
         bool, option("Insist: also while they are needed, and where a broker is away for good.")
     ] = False,
 ) -> None:
-    """Remove the throttles that changes which were cut off have left; what was set before is again.
+    """Remove the throttles that changes which were cut off have left, and set what was before them.
 
     What something needs is refused: a reassignment, a broker that catches up under it, or copies
     between its disks.

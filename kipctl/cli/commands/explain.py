@@ -52,13 +52,13 @@ def explain(
         environment.report(Report("explain", listed, tables, opening=answer), output)
         return
     if id not in known:
-        mentioning = [Command("explain", page) for page in pages_with(id, known)]
-        raise UsageError(
-            f"There is no finding, doubt or page {id!r}."
-            + ("" if mentioning else did_you_mean(id, known)),
-            ("Pages that have the word: " + joined(", ", mentioning) + "\n" if mentioning else "")
-            + ("List them: " + Command("explain")),
-        )
+        mentioning = joined(", ", (Command("explain", page) for page in _pages_with(id, known)))
+        near = "" if mentioning else did_you_mean(id, known)
+        steps = ["List them: " + Command("explain")]
+        if mentioning:
+            steps.insert(0, "Pages that have the word: " + mentioning)
+        what = f"There is no finding, doubt or page {id!r}.{near}"
+        raise UsageError(what, joined("\n", steps))
     text = known[id]
     page = {"id": id, "title": title_of(id, text), "text": text}
     if output in (OutputFormat.JSON, OutputFormat.CSV):
@@ -74,15 +74,13 @@ def explain(
         environment.stdout.flush()
 
 
-def pages_with(word: str, known: Mapping[str, str]) -> list[str]:
-    """The three pages that have a word most: in their ids, then titles, then anywhere."""
+def _pages_with(word: str, known: Mapping[str, str]) -> list[str]:
+    """The three pages that have a word most: in their ids, else in their texts."""
     word = word.lower()
-
-    def mentions(id: str) -> tuple[bool, bool, int]:
-        text = known[id]
-        return word in id, word in title_of(id, text).lower(), text.lower().count(word)
-
-    return sorted(filter(lambda id: any(mentions(id)), known), key=mentions, reverse=True)[:3]
+    mentions = {id: (word in id, text.lower().count(word)) for id, text in known.items()}
+    return sorted(
+        filter(lambda id: any(mentions[id]), known), key=lambda id: mentions[id], reverse=True
+    )[:3]
 
 
 def _draw(text: str, environment: Environment) -> None:

@@ -46,10 +46,7 @@ class PlannerOptions:
     ] = None
     balance: Annotated[
         str | None,
-        option(
-            "Even out who leads, by number or bytes; no copying.",
-            value="leaders|bytes",
-        ),
+        option("Even out who leads, by number or bytes; no copying.", value="leaders|bytes"),
     ] = None
     add: Annotated[
         list[str] | None, option("Give a new broker its share; repeatable.", value="BROKER")
