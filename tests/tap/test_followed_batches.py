@@ -20,10 +20,11 @@ from tap_messages import (
 )
 
 from kipctl.client_behaviour.behaviour import Waits
+from kipctl.tap.batches import Batch
 from kipctl.tap.produce_requests import Refusal
 from kipctl.tap.retries import Flight, split_seen_wait
 from kipctl.trace.codes import Decision
-from kipctl.trace.redirect_phases import Wait
+from kipctl.trace.redirect_phases import FailedAttempt, Wait
 
 PHASES = ("queued", "detect", "backoff", "metadata", "connect", "not_ready", "acknowledge")
 
@@ -310,6 +311,15 @@ def test_a_batch_behind_another_s_retry_is_queued_while_a_broker_has_that(wire):
         {"queued": 400_000, "detect": 500, "backoff": 2000, "acknowledge": 300},
     ]
     assert met(wire)[1].max_us == 2000
+
+
+@pytest.mark.parametrize("queued_us", [0, 390_000])
+def test_who_is_queued_for_long_has_not_paused(queued_us):
+    """Its own pause was 400 ms, or 10 of them."""
+    failed = FailedAttempt(1, 0, 1000, NOT_LEADER, True, 1, 0, -1, Decision.FOLLOWED)
+    failed.wait = Wait(queued=queued_us, backoff=400_000 - queued_us)
+    batch = Batch(None, None, 0, None, 0, 0, 401_000, broker=2, epoch=1, failures=[failed])
+    assert batch.has_paused is not bool(queued_us)
 
 
 def test_of_a_hot_loop_before_a_batch_that_waits_little_is_kept(wire):
