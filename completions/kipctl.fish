@@ -84,7 +84,7 @@ complete -c kipctl -n '__kipctl_at kipctl changes' -a undo -d 'Bring partitions 
 complete -c kipctl -n '__kipctl_at kipctl changes' -a resume -d 'Carry out what is left of a change, or a roll, that was stopped: paused, interrupted, killed'
 complete -c kipctl -n '__kipctl_at kipctl changes' -a pause -d 'Let the kipctl that changes the cluster, on this machine, begin no further batch'
 complete -c kipctl -n '__kipctl_at kipctl changes' -a cancel -d 'Stop reassignments that are under way, and put the old order of replicas back'
-complete -c kipctl -n '__kipctl_at kipctl changes' -a clear-throttles -d 'Remove the throttles that changes which were cut off have left; what was set before is again'
+complete -c kipctl -n '__kipctl_at kipctl changes' -a clear-throttles -d 'Remove the throttles that changes which were cut off have left, and set what was before them'
 complete -c kipctl -n '__kipctl_at kipctl changes' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl changes list' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (all of it), plain, markdown, json, csv'
 complete -c kipctl -n '__kipctl_at kipctl changes list' -l bootstrap-server -x -d 'Brokers to ask first'

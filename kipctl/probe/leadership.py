@@ -59,10 +59,6 @@ class KnownLeader(NamedTuple):
     known_us: int
     call: object
 
-    def is_newer(self, epoch: int, generation: int) -> bool:
-        """Than this epoch, of the same topic."""
-        return self.generation == generation and self.epoch > epoch
-
 
 _NEVER = KnownLeader(NO_EPOCH, 0, 0, None)
 _LEADERS_KEPT = 16
@@ -99,8 +95,8 @@ class ClientPartition:
         newest = self.leaders[-1] if self.leaders else _NEVER
         if newest.known_us > unblocked_us:
             return newest
-        newer = (known for known in self.leaders if known.is_newer(epoch, generation))
-        return next(newer, newest)
+        of_topic = (known for known in self.leaders if known.generation == generation)
+        return next((known for known in of_topic if known.epoch > epoch), newest)
 
 
 class Leadership(Generic[PartitionKey]):
