@@ -315,7 +315,7 @@ def test_a_batch_behind_another_s_retry_is_queued_while_a_broker_has_that(wire):
 
 @pytest.mark.parametrize("queued_us", [0, 390_000])
 def test_who_is_queued_for_long_has_not_paused(queued_us):
-    """Its own pause was 400 ms, or 10 of them."""
+    """Of 400 ms all were its own pause, or 10 ms."""
     failed = FailedAttempt(1, 0, 1000, NOT_LEADER, True, 1, 0, -1, Decision.FOLLOWED)
     failed.wait = Wait(queued=queued_us, backoff=400_000 - queued_us)
     batch = Batch(None, None, 0, None, 0, 0, 401_000, broker=2, epoch=1, failures=[failed])
