@@ -5,6 +5,7 @@ Batches need not be known again. Times are monotonic microseconds.
 """
 
 from collections import Counter, deque
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -100,6 +101,8 @@ class _Carried:
     until_us: int
     found: int
     """The broker that took it."""
+    refused_over: Hashable
+    """The connection of the last refusal before."""
     left: set[int] = field(default_factory=set)
 
 
@@ -170,7 +173,9 @@ class Episodes:
             if self._asked_us >= now_us - REFRESH_US // 2:
                 episode.is_refreshed = True
             if is_metadata_older and (carried := self.carried.get(about)):
+                # Another process of its name may be at the older leader still.
                 was_there = carried.until_us - _LOOKED_AT_US < sent_us - PAUSE_US
+                was_there &= carried.refused_over == way.connection
                 episode.is_undone = was_there and carried.found == known[0] != way.broker
             self.open[about] = _Open(
                 episode,
@@ -240,7 +245,9 @@ class Episodes:
             one = self.open[about]
         one.episode.answered(sent_us)
         self._leader_reached(about, one, way.broker, now_us)
-        self.carried[about] = _Carried(way, now_us + _LOOKED_AT_US, way.broker)
+        self.carried[about] = _Carried(
+            way, now_us + _LOOKED_AT_US, way.broker, one.episode.connection
+        )
         self._end(about, now_us)
 
     def _end(self, about: About, now_us: int) -> None:
