@@ -22,6 +22,7 @@ from kipctl.changes.throttle_settings import (
 from kipctl.cluster.reassignments import list_reassignments, topics_and_brokers
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import (
+    ALL_BROKERS,
     ALL_RATES,
     ALL_REPLICAS,
     BROKER,
@@ -36,7 +37,8 @@ from kipctl.errors import KipctlError, PartlyDoneError, TimedOutError, Unreachab
 from kipctl.next_step import Command, joined
 from kipctl.protocol.describe_configs import ResourceType
 from kipctl.protocol.error_codes import error_text
-from kipctl.transport.request import Cluster
+from kipctl.transport.each_broker import ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
 
 CLEAR = Command("changes clear-throttles")
 CLEAR_ALL = Command("changes clear-throttles --all")
@@ -246,13 +248,15 @@ def brokers_copying(
 
 def set_throttle(cluster: Cluster, throttle: Throttle) -> None:
     """Set all of it, or nothing: when one fails, those that were set are put back before the error
-    is raised; PartlyDoneError when one of them cannot be.
+    is raised; PartlyDoneError when one of them cannot be. Returns when the brokers show it, so that
+    what is copied from then on is held back.
     """
+    during = {change.setting: change.during for change in throttle.changes}
     try:
-        for group in groups([change.setting for change in throttle.changes]):
-            during = {change.setting: change.during for change in throttle.changes}
+        for group in groups(list(during)):
             for answer in write(cluster, {setting: during[setting] for setting in group}):
                 raise_for(answer)
+        _await_settings(cluster, during)
     except BaseException as error:
         require_restored(restore_throttle(cluster, throttle))
         if isinstance(error, KipctlError):
@@ -345,6 +349,8 @@ def restore_throttle(
             not_restored += [
                 NotRestored(s, error.what, is_broker_down and s.kind == BROKER) for s in group
             ]
+    # Who reads it next would take the throttle for what somebody else has set, and put that back.
+    _await_settings(cluster, putting.written)
     return tuple(not_restored)
 
 
@@ -353,6 +359,7 @@ class _PuttingBack:
     cluster: Cluster
     kept: Sequence[Throttle]
     say: Callable[[str], object]
+    written: dict[Setting, str | None] = field(default_factory=dict)
     _busy: list[frozenset[int] | None] = field(default_factory=list)
 
     @property
@@ -365,10 +372,10 @@ class _PuttingBack:
     def group(self, changes: Sequence[Change]) -> Iterator[NotRestored]:
         cluster, settings = self.cluster, [change.setting for change in changes]
         try:
-            now = read_group(cluster, settings)
+            now = read_settings(cluster, settings)
         except (UnreachableError, TimedOutError):
             cluster.metadata(())  # it may have restarted at another address
-            now = read_group(cluster, settings)
+            now = read_settings(cluster, settings)
         own: dict[Setting, str | None] = {}
         for change in changes:
             if change.setting not in now:
@@ -383,8 +390,8 @@ class _PuttingBack:
             if not back.is_left:
                 own[change.setting] = back.value
         answers = write(cluster, own)
-        if own and not any(answer.error_code for answer in answers):
-            _await_settings(cluster, own)
+        if not any(answer.error_code for answer in answers):
+            self.written |= own
         for answer in answers:
             if answer.error_code and answer.error_code not in GONE:
                 why = answer.error_message or error_text(answer.error_code)
@@ -395,15 +402,20 @@ class _PuttingBack:
 
 
 def _await_settings(cluster: Cluster, wanted: Mapping[Setting, str | None]) -> None:
-    """Wait a while until the broker that is asked shows them: who reads it next would take the
-    throttle for what somebody else has set, and put that back."""
+    """Wait a while until every broker shows what it can: each hears of it after the controller."""
     deadline = time.monotonic() + _SHOWN_TIMEOUT_S
+
+    def ask(broker: int, connection: BrokerConnection) -> None:
+        mine = [s for s in wanted if s.kind == TOPIC or s.name in (ALL_BROKERS, str(broker))]
+        for group in groups(mine):
+            while time.monotonic() < deadline:
+                now = read_group(connection, group)
+                if all(now.get(setting) == wanted[setting] for setting in group):
+                    break
+                time.sleep(_SHOWN_POLL_S)
+
     with suppress(KipctlError):
-        while time.monotonic() < deadline:
-            now = read_group(cluster, list(wanted))
-            if all(now.get(setting) == value for setting, value in wanted.items()):
-                return
-            time.sleep(_SHOWN_POLL_S)
+        ask_each(cluster, cluster.nodes if wanted else (), ask, _SHOWN_TIMEOUT_S)
 
 
 def require_restored(not_restored: Sequence[NotRestored], *, is_forgotten: bool = False) -> None:

@@ -24,7 +24,7 @@ from kipctl.protocol.incremental_alter_configs import (
     ConfigOperation,
     IncrementalAlterConfigsRequest,
 )
-from kipctl.transport.request import Cluster
+from kipctl.transport.request import BrokerConnection, Cluster
 
 _TYPES = {BROKER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC}
 _TOPICS_A_REQUEST = 500
@@ -40,7 +40,7 @@ def read_settings(cluster: Cluster, settings: Iterable[Setting]) -> dict[Setting
     """
     found: dict[Setting, str | None] = {}
     for group in groups(list(settings)):
-        found |= read_group(cluster, group)
+        found |= read_group(_connection(cluster, group), group)
     return found
 
 
@@ -71,8 +71,14 @@ def _by_resource(settings: Iterable[Setting]) -> dict[tuple[str, str], list[Sett
     return found
 
 
-def read_group(cluster: Cluster, group: Sequence[Setting]) -> dict[Setting, str | None]:
-    """The own values of the settings of one of `groups`."""
+def _connection(cluster: Cluster, group: Iterable[Setting]) -> BrokerConnection:
+    """To the broker that knows the settings of one of `groups`."""
+    kind, name, _ = next(iter(group))
+    return cluster.broker(int(name)) if _is_brokers_own(kind, name) else cluster.any_broker()
+
+
+def read_group(connection: BrokerConnection, group: Sequence[Setting]) -> dict[Setting, str | None]:
+    """The own values of the settings of one of `groups`, as that broker shows them."""
     request = DescribeConfigsRequest(
         resources=tuple(
             DescribeConfigsResource(
@@ -82,7 +88,6 @@ def read_group(cluster: Cluster, group: Sequence[Setting]) -> dict[Setting, str 
         )
     )
     kind, name, _ = group[0]
-    connection = cluster.broker(int(name)) if _is_brokers_own(kind, name) else cluster.any_broker()
     found: dict[Setting, str | None] = {}
     for result in connection.request(request).results:
         if result.error_code not in GONE:
@@ -123,7 +128,7 @@ def write(
     )
     kind, name, _ = next(iter(values))
     if _is_brokers_own(kind, name):
-        return cluster.broker(int(name)).request(request).responses
+        return _connection(cluster, values).request(request).responses
     return cluster.ask_controller(request).responses
 
 

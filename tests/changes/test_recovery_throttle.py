@@ -77,6 +77,18 @@ def test_a_rate_is_set_shown_and_cleared(fake: Reassigning) -> None:
     assert "A throttle" not in fake.kipctl("").out
 
 
+def test_it_is_said_to_be_set_and_removed_when_brokers_show_it(fake: Reassigning) -> None:
+    """A broker hears of it after the controller: who looked at once saw no throttle, a change began
+    to copy without one, and the next kept for good what was shown still."""
+    fake.late_configs = 10
+    fake.kipctl("throttle set 3MB/s --yes")
+    shown = fake.kipctl("throttle show -o json").document["throttles"]
+    assert [one["value"] for one in shown].count("3000000") == 2 * len(fake.brokers)
+    fake.kipctl("throttle clear --yes")
+    (left,) = fake.kipctl("throttle show -o json").document["throttles"]
+    assert left["value"] == "7"
+
+
 def test_another_rate_takes_the_place_of_the_first(fake: Reassigning) -> None:
     before = deepcopy(own(fake))
     fake.kipctl("throttle set 3MB/s --yes")

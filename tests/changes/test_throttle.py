@@ -1,11 +1,9 @@
 """Throttles without a cluster: what is set, what is put back, and what is left of others."""
 
 import json
-from typing import cast
 
 import pytest
 
-from kipctl.changes import throttle
 from kipctl.changes.plans.plan import Move
 from kipctl.changes.throttle import (
     BROKER,
@@ -30,7 +28,6 @@ from kipctl.cluster.throttle_configs import (
     LEADER_REPLICAS,
 )
 from kipctl.errors import PartlyDoneError, UsageError
-from kipctl.transport.request import Cluster
 
 MOVES = (
     Move(PartitionId("t", 0), (1, 2), (3, 2), 1),
@@ -79,26 +76,6 @@ def test_what_is_as_wanted_is_no_change() -> None:
 def test_a_damaged_description_is_refused(document: object) -> None:
     with pytest.raises(UsageError, match="damaged"):
         read_throttle(document)
-
-
-def test_a_throttle_is_put_back_when_the_broker_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may show for a moment what was set before: the next change would keep that for good."""
-    rate = Setting(BROKER, "1", LEADER_RATE)
-    shown, written = ["5", "5", "5", None], []
-
-    def read(cluster: object, group: list[Setting]) -> dict[Setting, str | None]:
-        return {rate: shown.pop(0) if len(shown) > 1 else shown[0]}
-
-    def write(cluster: object, values: dict[Setting, str | None]) -> tuple[()]:
-        written.append(values)
-        return ()
-
-    monkeypatch.setattr(throttle, "read_group", read)
-    monkeypatch.setattr(throttle, "write", write)
-    changed = Throttle((Change(rate, None, "5"),))
-    assert throttle.restore_throttle(cast(Cluster, "cluster"), changed) == ()
-    assert written == [{rate: None}]
-    assert shown == [None]
 
 
 def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> None:

@@ -7,6 +7,7 @@ have one address.
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -137,6 +138,9 @@ class Reassigning(Commands):
     looks: int = 0
     """So often what is being reassigned is listed before it has arrived; 0: until `finish`."""
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+    late_configs: int = 0
+    """So many answers show, after each change of configs, what was set before it."""
+    configs_before: list[dict[tuple[int, str], dict[str, str]]] = field(default_factory=list)
     bytes_each: int = 1000
     usable_bytes: int = 10**12
     log_dirs: tuple[str, ...] = ("/data",)
@@ -357,6 +361,7 @@ class Reassigning(Commands):
     def _alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
+        self.configs_before = [deepcopy(self.configs)] * self.late_configs
         for one in request.resources:
             own = self.configs.setdefault((one.resource_type, one.resource_name), {})
             for config in one.configs:
@@ -432,6 +437,7 @@ class Reassigning(Commands):
         )
 
     def _configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        shown = self.configs_before.pop() if self.configs_before else self.configs
         return DescribeConfigsResponse(
             results=tuple(
                 DescribeConfigsResult(
@@ -442,29 +448,32 @@ class Reassigning(Commands):
                             name="min.insync.replicas",
                             value=self.min_insync.get(one.resource_name, "1"),
                         ),
-                        *self._set(one.resource_type, one.resource_name),
+                        *_set(shown, one.resource_type, one.resource_name),
                     ),
                 )
                 for one in request.resources
             )
         )
 
-    def _set(self, kind: int, name: str) -> Iterator[DescribeConfigsResourceResult]:
-        """What is set of its own, or for all brokers: there the name is ""."""
-        own = self.configs.get((kind, name), {})
-        of_all = self.configs.get((kind, ""), {}) if kind == ResourceType.BROKER else {}
-        for config in {**of_all, **own}:
-            synonyms = [
-                DescribeConfigsSynonym(config, values[config], source)
-                for values, source in ((own, _OWN[kind]), (of_all, ConfigSource.ALL_BROKERS))
-                if config in values
-            ]
-            yield DescribeConfigsResourceResult(
-                name=config,
-                value=synonyms[0].value,
-                config_source=synonyms[0].source,
-                synonyms=tuple(synonyms),
-            )
+
+def _set(
+    configs: dict[tuple[int, str], dict[str, str]], kind: int, name: str
+) -> Iterator[DescribeConfigsResourceResult]:
+    """What is set of its own, or for all brokers: there the name is ""."""
+    own = configs.get((kind, name), {})
+    of_all = configs.get((kind, ""), {}) if kind == ResourceType.BROKER else {}
+    for config in {**of_all, **own}:
+        synonyms = [
+            DescribeConfigsSynonym(config, values[config], source)
+            for values, source in ((own, _OWN[kind]), (of_all, ConfigSource.ALL_BROKERS))
+            if config in values
+        ]
+        yield DescribeConfigsResourceResult(
+            name=config,
+            value=synonyms[0].value,
+            config_source=synonyms[0].source,
+            synonyms=tuple(synonyms),
+        )
 
 
 @contextmanager

@@ -51,9 +51,12 @@ def read_until(process: Process, wanted: str) -> str:
 
 
 def holders_of(path: Path) -> dict[int, str]:
-    """The processes that have that file, or one of that folder, open; and one such file of each."""
+    """The processes but this one that have that file, or one of that folder, open; and one such
+    file of each. (What this one has read with pyarrow is closed a moment later.)"""
     holders = {}
     for link in Path("/proc").glob("[0-9]*/fd/*"):
+        if int(link.parts[2]) == os.getpid():
+            continue
         with contextlib.suppress(OSError):  # it has ended, or closed the file
             file = os.readlink(link)
             if Path(file).is_relative_to(path):
