@@ -33,14 +33,16 @@ class TestPause:
 
     def test_it_stops_after_the_batch_and_is_resumed(self, fake: Reassigning) -> None:
         told = []
-        asked = ("changes list", "changes pause")
+        asked = ("changes pause --dry-run", "changes list", "changes pause")
         fake.changes = [lambda: told.extend(fake.kipctl(words) for words in asked)]
         ran = fake.kipctl(DRAIN, status=5)
         assert "Paused: 1 of 3 batches is done." in ran.err
         entry = fake.entries()[-1].id
         go_on = f"Go on: kipctl changes resume {entry} or undo: kipctl undo {entry}"
         assert ran.err.splitlines()[-1] == go_on
-        history, pause = told
+        dry_run, history, pause = told
+        assert dry_run.err.startswith("Nothing was changed.")
+        assert dry_run.err.endswith(pause.err)
         assert f"process {os.getpid()}, is changing this cluster now." in history.out
         assert "Stop it after its batch: kipctl changes pause" in history.out
         assert "changes resume" not in history.out

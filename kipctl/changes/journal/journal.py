@@ -285,9 +285,14 @@ class Journal:
 
         Raises RefusedError when nobody does, and UsageError when it cannot be written.
         """
+        owner = self.may_be_paused()
+        with explain_write_errors(self.folder):
+            (self.folder / PAUSE).touch(0o600)
+        return owner
+
+    def may_be_paused(self) -> str:
+        """Who holds the lock. Raises RefusedError when nobody does with this journal."""
         if owner := self.locked_by():
-            with explain_write_errors(self.folder):
-                (self.folder / PAUSE).touch(0o600)
             return owner
         if other := self.changed_by():
             raise RefusedError(

@@ -15,7 +15,14 @@ from kipctl.cli.commands.change_options import (
 from kipctl.cli.commands.guard import STOP, GuardActionOption, GuardOptions, read_guard
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import BootstrapOption, ClusterOptions, TopicOption, argument, option
+from kipctl.cli.options import (
+    BootstrapOption,
+    ClusterOptions,
+    DryRunOption,
+    TopicOption,
+    argument,
+    option,
+)
 
 app = Commands()
 
@@ -136,7 +143,11 @@ def resume(
 
 
 @app.command()
-def pause(environment: Environment, bootstrap_server: BootstrapOption = None) -> None:
+def pause(
+    environment: Environment,
+    bootstrap_server: BootstrapOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
     """Let the kipctl that changes the cluster, on this machine, begin no further batch.
 
     What is under way is still copied: `kipctl changes cancel` stops that. `kipctl changes resume`
@@ -144,7 +155,7 @@ def pause(environment: Environment, bootstrap_server: BootstrapOption = None) ->
     """
     from kipctl.cli.commands.changes_shown import pause as pause_change
 
-    with changing(environment, ClusterOptions(bootstrap_server)) as (change, _):
+    with changing(environment, ChangeOptions(bootstrap_server, dry_run=dry_run)) as (change, _):
         pause_change(change)
 
 

@@ -70,7 +70,9 @@ def _show_roll(context: ChangeContext, ui: TerminalUi, record: RollRecord) -> No
 def pause(context: ChangeContext) -> None:
     """Let the kipctl that changes the cluster stop after its batch."""
     journal = context.journal()
-    who = journal.ask_to_pause()
+    who = journal.may_be_paused() if context.dry_run else journal.ask_to_pause()
+    if context.dry_run:
+        context.ui.say("Nothing was changed. Without --dry-run:")
     begun = next(journal.unfinished_changes(), None)
     if begun and not begun.may_be_resumed:  # leaders that rotate until clients have met enough
         context.ui.say(f"It ends, and puts back what it has moved: {who}.")

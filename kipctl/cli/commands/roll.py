@@ -88,7 +88,9 @@ def roll(
     dry_run: Annotated[
         bool, option("Show the order and what each restart risks; do nothing.")
     ] = False,
-    resume: Annotated[bool, option("Go on with the last roll, which has not ended.")] = False,
+    resume: Annotated[
+        bool, option("As `kipctl changes resume`: go on with the last roll.")
+    ] = False,
     abandon: Annotated[bool, option("Give the last roll up for good; nothing is done.")] = False,
     was_restarted: Annotated[
         str | None,
