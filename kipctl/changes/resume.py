@@ -88,7 +88,7 @@ class Resume(ReplicaChange[ResumeProposal, PlanResult]):
         if elected := seen.plan.elections:
             yield f"Only an election is needed for {counted(len(elected), 'partition')}."
         if entry.throttle and not any(move.adding for move in seen.left.moves):
-            yield "Its throttle is put back."
+            yield "Its throttle is removed."
         for setting, value in list(seen.left.set_by_others.items())[:3]:
             yield f"Somebody else has set {setting} to {value}: it stays so."
 

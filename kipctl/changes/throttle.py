@@ -431,7 +431,7 @@ def require_restored(not_restored: Sequence[NotRestored], *, is_forgotten: bool 
     of_others = [one for one in not_restored if one.is_set_by_other]
     steps: list[str | Command] = []
     if len(not_restored) > len(away) + len(of_others) and not is_forgotten:
-        steps.append("Put it back: " + CLEAR)
+        steps.append("Remove it: " + CLEAR)
     elif of_others or len(not_restored) > len(away):
         steps.append("Remove it: " + CLEAR_ALL)
     if away and not is_forgotten:

@@ -126,7 +126,7 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
             if throttled_for(context, run.journal, self.entry):
                 not_restored = restore_throttles(context, run.journal, self.entry)
                 run.not_restored += not_restored
-                begun.append(f"The throttle is {'not all ' if not_restored else ''}put back.")
+                begun.append(f"The throttle is {'not all ' if not_restored else ''}removed.")
             if own or begun:
                 again = self.propose(context)
                 require_same(seen.plan, again.plan.without(own))

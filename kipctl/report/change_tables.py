@@ -142,7 +142,7 @@ def entry_report(
     closing = [f"Saved in {entry.saved}, in Kafka's own JSON too."]
     if entry.throttle is not None and not states["under way"]:
         closing.append(
-            "Its throttle is still set. Put it back: " + Command("changes clear-throttles")
+            "Its throttle is still set. Remove it: " + Command("changes clear-throttles")
         )
     closing += _next_steps(entry, changed_by)
     document = {

@@ -170,7 +170,7 @@ def test_ended_at_a_random_moment_it_leaves_nothing_silently(
             said = end(begin(lab, state, *SLOW), lab, rng, how)
             listed, left = kipctl("changes list").out, set_now(lab)
             assert not left or "throttle still set" in listed, (how, left, listed, said)
-            told = "The throttle is not all put back" in said or "is removed" in said
+            told = "The throttle is not all removed" in said or "is removed" in said
             # Before that there was nothing of its own to put back.
             assert told or "Ctrl-C" not in how or "Adapting the throttle" not in said, said
         kipctl("throttle clear --yes")

@@ -214,7 +214,7 @@ def test_when_all_has_arrived_the_throttle_is_removed_and_that_is_said(fake: Rea
     cut_off(fake.kept).with_throttle(Throttle((Change(rate, None, "50000000"),)))
     fake.configs = {(int(ResourceType.BROKER), "4"): {RATE: "50000000"}}
     fake.partitions = {one: Held(replicas, replicas[0]) for one, replicas in AFTER.items()}
-    assert "Its throttle is put back." in fake.kipctl("changes resume --dry-run").out
+    assert "Its throttle is removed." in fake.kipctl("changes resume --dry-run").out
     nothing = fake.kipctl("changes cancel --yes").err
     assert "Throttles of earlier changes are still set." in nothing
     assert "Go on with it: kipctl changes resume" in nothing
@@ -419,7 +419,7 @@ class TestRollbackOfWhatWasCutOff:
         fake.changes = [lambda: self.behind(fake)]
         ran = fake.kipctl(ROLLBACK, status=5)
         assert "Cancelled: 1 reassignment." in ran.err
-        assert ("The throttle is put back." in ran.err) is is_throttled
+        assert ("The throttle is removed." in ran.err) is is_throttled
         assert "The cluster has changed since the plan was shown" in ran.err
         assert "Nothing was changed" not in ran.err
         assert fake.configs.get((int(ResourceType.BROKER), "1")) == (

@@ -82,7 +82,7 @@ def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> No
     require_restored(())
     with pytest.raises(PartlyDoneError, match=r"STILL SET.*broker 3: it is down") as error:
         require_restored([NotRestored(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
-    assert error.value.next_step == "Put it back: kipctl changes clear-throttles"
+    assert error.value.next_step == "Remove it: kipctl changes clear-throttles"
     away = NotRestored(Setting(BROKER, "4", LEADER_RATE), "it is not in Metadata.", True)
     with pytest.raises(PartlyDoneError) as error:
         require_restored([away])

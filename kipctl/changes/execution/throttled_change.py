@@ -113,7 +113,7 @@ def restore_throttle_of(
         return ()
     left = restore_throttle(cluster, throttle, kept_beside(entry), message)
     if not all(setting.is_set_by_other for setting in left):
-        message("The throttle is not all put back. Try again: " + CLEAR)
+        message("The throttle is not all removed. Try again: " + CLEAR)
     else:
         forget(entry)
     return left
@@ -126,8 +126,8 @@ def forget(entry: Entry) -> None:
         if now.kind is ChangeKind.THROTTLE:  # nothing else is left of it
             now.mark(EntryState.UNDONE)
     except UsageError as failed:
-        what = f"That the throttle is put back is not in entry {entry.id}: {failed.what}"
-        CleanupFailures.note(PartlyDoneError(what, "To put it back again does no harm: " + CLEAR))
+        what = f"That the throttle is removed is not in entry {entry.id}: {failed.what}"
+        CleanupFailures.note(PartlyDoneError(what, "To remove it again does no harm: " + CLEAR))
 
 
 def settings_now(
@@ -250,7 +250,7 @@ def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
     )
     away = ", ".join(map(str, names))
     gone = f" Broker {away} is away: if for good, with --force." if names else ""
-    return f"Throttles of earlier changes are still set.{gone} Put them back: " + CLEAR
+    return f"Throttles of earlier changes are still set.{gone} Remove them: " + CLEAR
 
 
 def clear_throttles(

@@ -88,7 +88,7 @@ def undo(
     """Bring partitions and leaders back to what they were before a change.
 
     What still moves is cancelled, what was moved is moved back as slowly (of a roll: the leaders),
-    throttles are put back. An undo that was cut off is gone on with.
+    throttles are removed. An undo that was cut off is gone on with.
 
     Without ENTRY it is the last change that has a way back: elections have none. --yes alone undoes
     only one of the last hour.

@@ -36,7 +36,7 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
             "throttle-in-use",
             f"Replication is throttled by {some(sorted({*in_use.values()}))}:"
             f" {some(sorted(map(str, in_use)))}.",
-            "It is put back at the end.",
+            "It is removed at the end.",
             "See how far it is: " + Command("changes list"),
         )
     for broker, held in held_back(values, facts.snapshot, facts.copying.busy).items():
