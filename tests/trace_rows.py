@@ -46,6 +46,7 @@ def random_batches(choose: Random, schedule: Schedule) -> list[dict[str, int]]:
             sent = due + choose.randrange(1, choose.choice([40, 5000]))
             batches.append(
                 {
+                    "partition": lane,
                     "first_seq": first,
                     "seq_stride": stride,
                     "records": count,

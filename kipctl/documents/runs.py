@@ -99,6 +99,16 @@ class Run(TypedDict):
     kafka_version: str | None
 
 
+class LongestLatency(TypedDict):
+    """The record that took longest: how long, and when it was intended to be sent, in milliseconds
+    since the run's start and by the wall clock."""
+
+    latency_ms: float
+    intended_ms: float
+    intended: str
+    partition: int
+
+
 class ProduceDocument(Run, Health):
     """Times and the rate leave the warm-up out; all else is of the whole run."""
 
@@ -106,6 +116,7 @@ class ProduceDocument(Run, Health):
     warmup_records: int
     latency_ms: Latency
     service_ms: Latency
+    longest: NotRequired[LongestLatency | None]
     records_per_second: float
     cpu_seconds: float | None
     redirects: Redirects
@@ -241,6 +252,7 @@ class EndToEndDocument(Run, Reading):
     warmup_records: int
     latency_ms: Latency
     acknowledged_ms: Latency
+    longest: NotRequired[LongestLatency | None]
     seconds: float
     records_per_second: float
     cpu_seconds: CpuOfBoth

@@ -19,9 +19,10 @@ from kipctl.measure.export import record_batches
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.next_step import Command
 from kipctl.probe.run import Outcome
+from kipctl.trace.clock import wall_time
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.schema import DATASETS, EVENTS
-from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, wall_time
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 from kipctl.transport.request import Cluster
 
 

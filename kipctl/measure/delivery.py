@@ -19,7 +19,12 @@ from kipctl.measure.consumer_summary import (
     out_of_range,
 )
 from kipctl.measure.matching import Matching, Source
-from kipctl.measure.producer_summary import MeasuredProduce, RecordTimes, record_times
+from kipctl.measure.producer_summary import (
+    MeasuredProduce,
+    RecordTimes,
+    longest_record,
+    record_times,
+)
 from kipctl.probe.health import health_document
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
@@ -122,6 +127,7 @@ def summarize_end_to_end(
         "warmup_records": outcome.spec.warmup_records,
         "latency_ms": times.latency.as_ms(),
         "acknowledged_ms": produced.steady.latency.as_ms(),
+        "longest": longest_record(outcome, times),
         "seconds": round(times.seconds, 6),
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": {

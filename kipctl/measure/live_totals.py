@@ -14,7 +14,7 @@ from kipctl.measure.consumer_summary import FetchCalls
 from kipctl.measure.delivery import Delivery
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.lost_and_late import LiveMatcher
-from kipctl.measure.producer_summary import RecordTimes, record_times
+from kipctl.measure.producer_summary import LongestRecord, RecordTimes, record_times
 from kipctl.measure.time_histogram import TimeHistogram
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.columns import BATCH, READ
@@ -37,6 +37,7 @@ class LiveRecordTimes:
     def __init__(self) -> None:
         self.latency, self._service = TimeHistogram(), TimeHistogram()
         self._bytes, self._first_us, self._last_us = 0, 0, 0
+        self._longest: LongestRecord | None = None
 
     def add(self, times: RecordTimes) -> None:
         if not times.latency.total:
@@ -46,6 +47,7 @@ class LiveRecordTimes:
         self._bytes += times.bytes
         self._first_us = min(self._first_us or times.first_us, times.first_us)
         self._last_us = max(self._last_us, times.last_us)
+        self._longest = max(filter(None, (self._longest, times.longest)), default=None)
 
     @property
     def record_times(self) -> RecordTimes:
@@ -56,6 +58,7 @@ class LiveRecordTimes:
             self._bytes,
             self._first_us,
             self._last_us,
+            self._longest,
         )
 
 

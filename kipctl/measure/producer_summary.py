@@ -3,20 +3,32 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
 from kipctl.documents.common import Action
-from kipctl.documents.runs import ProduceDocument
+from kipctl.documents.runs import LongestLatency, ProduceDocument
 from kipctl.measure.client_totals import ClientTotals
 from kipctl.measure.distribution import Counting, Distribution
 from kipctl.measure.probe_results import ProbeResult, rows_of_probes
 from kipctl.probe.health import health_document
 from kipctl.probe.produce.run import ProduceOutcome
+from kipctl.probe.run import Outcome
+from kipctl.trace.clock import wall_time
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 
 _RECORDS_AT_ONCE = 1 << 18
+
+
+class LongestRecord(NamedTuple):
+    """The record of the longest latency, and when it was intended to be sent, on the run's clock;
+    both in microseconds."""
+
+    latency_us: int
+    intended_us: int
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,7 @@ class RecordTimes:
     first_us: int
     last_us: int
     """The earliest intended time and the latest acknowledgement."""
+    longest: LongestRecord | None = None
 
     @property
     def seconds(self) -> float:
@@ -46,6 +59,7 @@ def record_times(
     """
     latencies, services = Counting(), Counting()
     total_bytes, first, last = 0, np.iinfo(np.int64).max, 0
+    longest: list[LongestRecord] = []
     for rows in chain.from_iterable(map(_in_portions, batches)):
         acknowledged = rows[rows[:, BATCH["error"]] == 0]
         count, seq, stride, acked = (
@@ -60,7 +74,13 @@ def record_times(
         count, seq, stride, acked, skipped, kept = (
             column[kept > 0] for column in (count, seq, stride, acked, skipped, kept)
         )
+        # The first of a batch's records is the one that waited longest.
         intended = acknowledged[:, BATCH["intended_us"]]
+        if interval_ns:
+            intended = start_us + (seq + skipped * stride) * interval_ns // 1000
+        at = int(np.argmax(acked - intended))
+        partition = int(acknowledged[at, BATCH["partition"]])
+        longest.append(LongestRecord(int(acked[at] - intended[at]), int(intended[at]), partition))
         services.add(acked - acknowledged[:, BATCH["sent_us"]], kept)
         total_bytes += int((acknowledged[:, BATCH["bytes"]] * kept // count).sum())
         if interval_ns:
@@ -72,7 +92,12 @@ def record_times(
             latencies.add(acked - intended, kept)
         first, last = min(first, int(intended.min())), max(last, int(acked.max()))
     return RecordTimes(
-        latencies.distribution, services.distribution, total_bytes, min(first, last), last
+        latencies.distribution,
+        services.distribution,
+        total_bytes,
+        min(first, last),
+        last,
+        max(longest, default=None),
     )
 
 
@@ -142,6 +167,20 @@ def measured_produce(
     return MeasuredProduce(outcome, times, steady, met.finish())
 
 
+def longest_record(outcome: Outcome, times: RecordTimes) -> LongestLatency | None:
+    """Which record of a run took longest, and when that was."""
+    if times.longest is None:
+        return None
+    latency_us, intended_us, partition = times.longest
+    into_us = intended_us - outcome.start_us
+    return {
+        "latency_ms": latency_us / 1000,
+        "intended_ms": into_us / 1000,
+        "intended": wall_time(outcome.wall_start_us + into_us),
+        "partition": partition,
+    }
+
+
 def summarize_produce(
     run: MeasuredProduce, actions: Sequence[Action], kafka_version: str | None
 ) -> ProduceDocument:
@@ -161,6 +200,7 @@ def summarize_produce(
         "warmup_records": outcome.spec.warmup_records,
         "latency_ms": times.latency.as_ms(),
         "service_ms": times.service.as_ms(),
+        "longest": longest_record(outcome, times),
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": outcome.cpu_seconds,
         **health_document(outcome.health),

@@ -19,6 +19,7 @@ from kipctl.report.perf_tables import (
     doubts_tables,
     health_notes,
     latency_of,
+    longest,
     metadata_table,
     redirects_tables,
     sent,
@@ -41,7 +42,7 @@ def e2e_answer(document: EndToEndDocument) -> tuple[Paragraph, ...]:
     if latency["p50"] is not None:
         delivered += f", {latency_of(latency)} after they were due"
     return (
-        Paragraph(f"{delivered}.", tuple(_others(document)), tone=tone_of(document)),
+        Paragraph(f"{delivered}.", (*longest(document), *_others(document)), tone_of(document)),
         Paragraph(fetched(document, *_read(document))),
         *(
             Paragraph(moves)

@@ -1,6 +1,7 @@
 """Tables of a perf run, from the document that `--output json` prints."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import cast
 
 from kipctl.counts import counted
@@ -57,7 +58,9 @@ def perf_answer(document: ProduceDocument) -> tuple[Paragraph, ...]:
     """How many records got through, and how long that took them; before it, where leaders were
     moved meanwhile, how long the client waited for these."""
     records = Paragraph(
-        f"{acknowledged(document, document['latency_ms'], sent(document))}.", tone=tone_of(document)
+        f"{acknowledged(document, document['latency_ms'], sent(document))}.",
+        tuple(longest(document)),
+        tone_of(document),
     )
     return (*(moves_answer(document) if document["actions"] else ()), records)
 
@@ -103,6 +106,17 @@ def acknowledged(document: ProduceDocument | EndToEndDocument, latency: Latency,
         f"{failed if records['failed'] else ''}, at {document['records_per_second']:,.0f} a second"
         + ("" if latency["p50"] is None else f": {latency_of(latency)} after they were due")
     )
+
+
+def longest(document: ProduceDocument | EndToEndDocument) -> Iterator[str]:
+    """When the worst moment of a run was. Of runs of older versions, which do not say, nothing."""
+    if found := document.get("longest"):
+        when = datetime.fromisoformat(found["intended"])
+        yield (
+            f"The longest took {found['latency_ms']:,.1f} ms: due {when:%H:%M:%S} UTC,"
+            f" {found['intended_ms'] / 1000:,.1f} s after the start, to partition"
+            f" {found['partition']}."
+        )
 
 
 def latency_of(spread: Latency) -> str:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +90,3 @@ class Run:
         """What `run.json` says."""
         text = (self.folder / RUN_FILE).read_text(encoding="utf-8")
         return plain_json(text)  # type: ignore[no-any-return]
-
-
-def wall_time(epoch_us: int) -> str:
-    """ISO 8601 in UTC, to the microsecond."""
-    return datetime.fromtimestamp(epoch_us / 1e6, UTC).isoformat(timespec="microseconds")

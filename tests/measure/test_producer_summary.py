@@ -51,6 +51,7 @@ def test_nothing_measured_is_zero_everywhere() -> None:
     assert set(shown.values()) == {0.0}
     times = record_times([], 0, 1000)
     assert times.latency.total == times.bytes == times.first_us == times.last_us == 0
+    assert times.longest is None
     assert times.seconds > 0
 
 
@@ -85,6 +86,10 @@ def test_latencies_of_records_are_those_computed_one_by_one(rate: float, skip: i
         if records:
             assert times.first_us == min(at_us for _, at_us in records)
             assert times.last_us == max(batch["acked_us"] for batch, _ in records)
+            assert times.longest is not None
+            assert times.longest.latency_us == max(latencies)
+            each = [(b["acked_us"] - at_us, at_us, b["partition"]) for b, at_us in records]
+            assert times.longest in each
 
 
 def redirect_rows(*rows: dict[str, int]) -> IntRows:

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from kipctl.errors import UsageError
+from kipctl.trace.clock import wall_time
 from kipctl.trace.schema import DATASETS, EVENTS, SCHEMA_VERSION
-from kipctl.trace.store import Run, wall_time
+from kipctl.trace.store import Run
 
 
 def test_a_run_is_a_new_folder_also_several_levels_down(tmp_path: Path) -> None:
