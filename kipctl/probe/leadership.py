@@ -61,8 +61,8 @@ class KnownLeader(NamedTuple):
 
 
 _NEVER = KnownLeader(NO_EPOCH, 0, 0, None)
-_LEADERS_KEPT = 16
-"""More do not change while one batch is held up."""
+_LEADERS_KEPT = 4
+"""Few more are sent to while one batch is held up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +74,7 @@ class ClientPartition:
     """Its topic's number in the trace."""
     index: int
     leaders: tuple[KnownLeader, ...] = field(default=(), init=False)
-    """Those that became known last, the newest last."""
+    """The newest, and those before it that something was sent to, the newest last."""
     generation: int = field(default=0, init=False)
     """Which of the topics of this name it is of, numbered in the order in which their ids were
     shown: epochs of one say nothing of another's."""
@@ -82,15 +82,19 @@ class ClientPartition:
     """When what was ahead of its next request last made way."""
 
     def learn(self, leader: KnownLeader) -> None:
-        """It leads now."""
-        self.leaders = (*self.leaders[1 - _LEADERS_KEPT :], leader)
+        """It leads now. To the one before nothing went if nothing was sent since: there may have
+        been no way to it, or it is none."""
+        before = self.leaders
+        if before and before[-1].known_us > self.unblocked_us:
+            before = before[:-1]
+        self.leaders = (*before[1 - _LEADERS_KEPT :], leader)
 
     def leader_waited_for(self, epoch: int, generation: int, unblocked_us: int) -> KnownLeader:
         """The leader that a retry waited for, after an error in this epoch.
 
-        That is the first newer one. What changed while the retry was held up by others ahead of it
-        (until `unblocked_us`) cost it nothing: it could not have gone to the one before either. One
-        that became known later is waited for, whatever was known before it.
+        That is the first newer one that others ahead of it went to: what changed while they held
+        the retry up (until `unblocked_us`) cost it nothing. One that became known later is waited
+        for, whatever was known before it.
         """
         newest = self.leaders[-1] if self.leaders else _NEVER
         if newest.known_us > unblocked_us:

@@ -310,22 +310,26 @@ def test_epochs_of_a_topic_made_anew_start_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "unblocked_us", "waited_for_us"),
+    ("known", "sent", "unblocked_us", "waited_for_us"),
     [
-        ([], 0, 0),
-        ([(4, 10)], 0, 10),  # a retry to the same epoch
-        ([(4, 10), (5, 200)], 0, 200),
-        ([(4, 10), (5, 90), (6, 200)], 0, 200),  # the way to epoch 5 was lost again
-        ([(4, 10), (5, 90), (6, 200)], 250, 90),  # it was held up until after all of them
-        ([(4, 10), (5, 90), (6, 200)], 150, 200),
-        ([(4, 10), (5, 90), (5, 200)], 300, 90),
+        ([], [], 0, 0),
+        ([(4, 10)], [], 0, 10),  # a retry to the same epoch
+        ([(4, 10), (5, 200)], [], 0, 200),
+        ([(4, 10), (5, 90), (6, 200)], [95], 95, 200),  # the way to epoch 5 was lost again
+        ([(4, 10), (5, 90), (6, 200)], [95], 250, 90),  # it was held up until after all of them
+        ([(4, 10), (5, 90), (6, 200)], [95], 150, 200),
+        ([(4, 10), (5, 90), (5, 200)], [95], 300, 90),
+        # There was none at epoch 5, or no way to it: those ahead waited for the next one, too.
+        ([(4, 10), (5, 90), (6, 200)], [], 250, 200),
+        ([(4, 10), (5, 90), (6, 200), (7, 300)], [210], 350, 200),
     ],
 )
-def test_a_retry_waits_for_the_first_newer_leader_but_where_it_might_have_gone_before(
-    known: list[tuple[int, int]], unblocked_us: int, waited_for_us: int
+def test_a_retry_waits_for_the_first_newer_leader_that_others_ahead_of_it_went_to(
+    known: list[tuple[int, int]], sent: list[int], unblocked_us: int, waited_for_us: int
 ) -> None:
     partition = ClientPartition(Topic("t", ZERO_UUID), 0, 0)
     for epoch, at_us in known:
+        partition.unblocked_us = max((us for us in (20, *sent) if us < at_us), default=0)
         partition.learn(KnownLeader(epoch, 0, at_us, None))
     assert partition.leader_waited_for(4, 0, unblocked_us).known_us == waited_for_us
     of_topic_anew = partition.leader_waited_for(4, 1, unblocked_us)
