@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from kipctl.client_behaviour.episode import PAUSE_US
 from kipctl.protocol.error_codes import ErrorCode
@@ -61,6 +62,11 @@ class Batch:
             return self.last_sent_us - failed.error_us - failed.wait.queued >= PAUSE_US
         return self.client.repeats_batches or None
 
+    def is_behind(self, producer: int, first_seq: int) -> bool:
+        """Whether it cannot overtake that one of its partition: with idempotence a producer keeps
+        the order, and others know nothing of each other."""
+        return 0 <= producer == self.sent.producer_id and first_seq < self.first_seq
+
 
 @dataclass(slots=True)
 class Waiting:
@@ -71,8 +77,10 @@ class Waiting:
     answered: deque[Flight] = field(default_factory=lambda: deque(maxlen=_FLIGHTS_KEPT))
 
     def ahead_of(self, batch: Batch) -> list[Flight]:
-        """What was answered of those before it in the partition."""
-        return [flight for flight in self.answered if flight.first_seq < batch.first_seq]
+        """What was answered since its error of the batches that it cannot overtake."""
+        error_us = batch.failures[-1].error_us
+        since = takewhile(lambda flight: flight.answered_us > error_us, reversed(self.answered))
+        return [flight for flight in since if batch.is_behind(flight.producer, flight.first_seq)]
 
 
 class Batches:
@@ -160,10 +168,12 @@ class Batches:
 
     def _answered(self, batch: Batch, now_us: int) -> None:
         """Its last attempt was: note it for those of the partition that wait behind it."""
-        of_client = self._waiting.get(batch.client) if batch.client.waiting else None
+        producer, first_seq = batch.sent.producer_id, batch.first_seq
+        is_followed = batch.client.waiting and producer >= 0
+        of_client = self._waiting.get(batch.client) if is_followed else None
         waiting = of_client.get(batch.partition) if of_client else None
-        if waiting and any(behind.first_seq > batch.first_seq for behind in waiting.batches):
-            waiting.answered.append(Flight(batch.last_sent_us, now_us, batch.first_seq))
+        if waiting and any(other.is_behind(producer, first_seq) for other in waiting.batches):
+            waiting.answered.append(Flight(batch.last_sent_us, now_us, producer, first_seq))
 
     def lost(self, batch: Batch, now_us: int) -> None:
         """Its connection was lost before it was answered."""

@@ -26,10 +26,12 @@ _TO_BE_SEEN = (Decision.FOLLOWED, Decision.KNOWN)
 
 
 class Flight(NamedTuple):
-    """An attempt that was answered: monotonic microseconds, and the batch's first record."""
+    """An attempt of an idempotent producer that was answered: monotonic microseconds, and which
+    batch it was of, by its first record."""
 
     sent_us: int
     answered_us: int
+    producer: int
     first_seq: int
 
 
@@ -141,12 +143,13 @@ def split_seen_wait(
 
     Metadata had it from its first request after the error until an answer named the leader, if one
     did (0: none); then a connection to it, if it was made later. What is left the client held the
-    batch back for reasons of its own: a backoff. But while a batch of the same partition `ahead` of
-    it was with a broker, clients that keep the order could not send it: it was queued.
+    batch back for reasons of its own: a backoff. But while a batch `ahead` of it, which it cannot
+    overtake, was with a broker, it was queued.
     """
     end_us = min(resent_us, max(error_us, named_us, connected_us))
     wait = split_wait(error_us, end_us, asked_us if named_us else 0, named_us, connected_us, 0)
     ends = accumulate((wait.backoff, wait.metadata, wait.connect), initial=error_us)
+    ahead = sorted(ahead)
     parts = [_held_us(ahead, *part) for part in pairwise((*ends, resent_us))]
     backoff, metadata, connect, rest = parts
     return Wait(
@@ -158,9 +161,9 @@ def split_seen_wait(
 
 
 def _held_us(ahead: Sequence[Flight], from_us: int, to_us: int) -> int:
-    """For how long one of them was under way in this time."""
+    """For how long one of them was under way in this time; they are in the order of `sent_us`."""
     held_us = 0
-    for flight in sorted(ahead):
+    for flight in ahead:
         from_us = max(from_us, flight.sent_us)
         if (until_us := min(to_us, flight.answered_us)) > from_us:
             held_us, from_us = held_us + until_us - from_us, until_us

@@ -190,9 +190,9 @@ def test_batches_of_one_answer_that_learn_the_same(wire):
     assert wire.rows("redirects", "decision") == [("followed",), ("known",)]
 
 
-def in_sequence(sequence: int, value: bytes = b"v", epoch: int = 0) -> bytes:
+def in_sequence(sequence: int, value: bytes = b"v", epoch: int = 0, producer: int = 7) -> bytes:
     """A batch of one record of an idempotent producer's."""
-    return records(1, value, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
+    return records(1, value, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
 
 
 def test_with_idempotence_the_sequence_tells_batches_apart(wire):
@@ -291,7 +291,7 @@ def test_the_wait_before_the_next_attempt_as_the_wire_shows_it(asked, named, con
     ],
 )
 def test_what_goes_ahead_of_it_holds_the_next_attempt_up(ahead, wait):
-    flights = [Flight(sent_us, answered_us, 0) for sent_us, answered_us in ahead]
+    flights = [Flight(sent_us, answered_us, 7, 0) for sent_us, answered_us in ahead]
     assert split_seen_wait(1000, 2000, 1100, 1400, 0, flights) == wait
 
 
@@ -311,6 +311,25 @@ def test_a_batch_behind_another_s_retry_is_queued_while_a_broker_has_that(wire):
         {"queued": 400_000, "detect": 500, "backoff": 2000, "acknowledge": 300},
     ]
     assert met(wire)[1].max_us == 2000
+
+
+@pytest.mark.parametrize(("one", "other"), [(7, 8), (-1, -1)], ids=["another", "not idempotent"])
+def test_batches_are_held_up_by_those_of_the_same_idempotent_producer_only(wire, one, other):
+    """Another process of the client id, or a producer that need not keep the order, backs off."""
+    old, new = wire.connect_to(1, 2)
+    first = sent(in_sequence(0, b"a", producer=one))
+    second = sent(in_sequence(1, b"b", producer=other))
+    for batch in (first, second):
+        old.ask(batch)
+    for _ in (first, second):
+        old.answer(HINTED)
+    new.call(first, DONE, took_us=90_000)
+    wire.after(10_000)
+    new.call(second, DONE)
+    assert wire.rows("redirects", "first_seq", "backoff_us", "queued_us") == [
+        (0, 0, 0),
+        (1, 100_000, 0),
+    ]
 
 
 @pytest.mark.parametrize("queued_us", [0, 390_000])
@@ -333,7 +352,11 @@ def test_of_a_hot_loop_before_a_batch_that_waits_little_is_kept(wire):
         old.call(first, REFUSED, took_us=10)
     (of_client,) = wire.observer.batches._waiting.values()
     (held,) = of_client.values()
-    assert len(held.answered) == 1000
+    (behind,) = (batch for batch in held.batches if batch.first_seq)
+    assert len(held.answered) == len(held.ahead_of(behind)) == 1000
+    old.call(second, REFUSED)
+    old.call(first, REFUSED, took_us=10)
+    assert len(held.ahead_of(behind)) == 1  # each attempt looks at what came since the last
 
 
 def test_epochs_of_a_topic_made_anew_are_others(wire):
