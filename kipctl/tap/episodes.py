@@ -5,7 +5,6 @@ Batches need not be known again. Times are monotonic microseconds.
 """
 
 from collections import Counter, deque
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,6 +75,8 @@ class _Open:
     """Of refusals by that broker: it is not ready yet, or its leadership has moved on."""
     reported: set[str] = field(default_factory=set)
     """Findings of which it was said to be a sign."""
+    refused_over: dict[int, int] = field(default_factory=dict)
+    """By broker, the connection over which it refused; UNKNOWN for several."""
 
     @property
     def seen_us(self) -> int:
@@ -101,8 +102,8 @@ class _Carried:
     until_us: int
     found: int
     """The broker that took it."""
-    refused_over: Hashable
-    """The connection of the last refusal before."""
+    refused_over: dict[int, int]
+    """As of `_Open`."""
     left: set[int] = field(default_factory=set)
 
 
@@ -175,7 +176,7 @@ class Episodes:
             if is_metadata_older and (carried := self.carried.get(about)):
                 # Another process of its name may be at the older leader still.
                 was_there = carried.until_us - _LOOKED_AT_US < sent_us - PAUSE_US
-                was_there &= carried.refused_over == way.connection
+                was_there &= carried.refused_over.get(way.broker) == way.connection
                 episode.is_undone = was_there and carried.found == known[0] != way.broker
             self.open[about] = _Open(
                 episode,
@@ -184,8 +185,11 @@ class Episodes:
                 generation,
                 {known[0]: 0} if known[0] not in (UNKNOWN, way.broker) else {},
                 sent_us,
+                refused_over={way.broker: way.connection},
             )
             return
+        if one.refused_over.setdefault(*way) != way.connection:
+            one.refused_over[way.broker] = UNKNOWN
         if has_paused is None:
             follows = sent_us >= one.episode.last_us > now_us - PAUSE_US
             one.one_by_one = one.one_by_one + 1 if follows else 0
@@ -220,6 +224,7 @@ class Episodes:
                 self.leaders.epoch_of(about.partition, one.reached),
                 one.generation,
                 one.named_us,
+                refused_over=one.refused_over,
             )
         one.last_sent_us = now_us
         self.look_until_us = now_us + _ABANDONED_US
@@ -245,9 +250,8 @@ class Episodes:
             one = self.open[about]
         one.episode.answered(sent_us)
         self._leader_reached(about, one, way.broker, now_us)
-        self.carried[about] = _Carried(
-            way, now_us + _LOOKED_AT_US, way.broker, one.episode.connection
-        )
+        until_us = now_us + _LOOKED_AT_US
+        self.carried[about] = _Carried(way, until_us, way.broker, one.refused_over)
         self._end(about, now_us)
 
     def _end(self, about: About, now_us: int) -> None:
