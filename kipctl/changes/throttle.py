@@ -402,17 +402,19 @@ class _PuttingBack:
 
 
 def _await_settings(cluster: Cluster, wanted: Mapping[Setting, str | None]) -> None:
-    """Wait a while until every broker shows what it can: each hears of it after the controller."""
+    """Wait a while until every broker shows what it can: each hears of it after the controller. The
+    connections are for this alone: who is late, or cut off by Ctrl-C, may be asked still."""
     deadline = time.monotonic() + _SHOWN_TIMEOUT_S
+    client_id, access = cluster.client_id, cluster.access
 
-    def ask(broker: int, connection: BrokerConnection) -> None:
+    def ask(broker: int, to: BrokerConnection) -> None:
         mine = [s for s in wanted if s.kind == TOPIC or s.name in (ALL_BROKERS, str(broker))]
-        for group in groups(mine):
-            while time.monotonic() < deadline:
-                now = read_group(connection, group)
-                if all(now.get(setting) == wanted[setting] for setting in group):
-                    break
-                time.sleep(_SHOWN_POLL_S)
+        with BrokerConnection(*to.address, client_id, _SHOWN_TIMEOUT_S, access) as own:
+            for group in groups(mine):
+                while time.monotonic() < deadline and any(
+                    value != wanted[setting] for setting, value in read_group(own, group).items()
+                ):
+                    time.sleep(_SHOWN_POLL_S)
 
     with suppress(KipctlError):
         ask_each(cluster, cluster.nodes if wanted else (), ask, _SHOWN_TIMEOUT_S)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kipctl.changes import throttle
 from kipctl.changes.plans.plan import Move
 from kipctl.changes.throttle import (
     BROKER,
@@ -28,6 +29,8 @@ from kipctl.cluster.throttle_configs import (
     LEADER_REPLICAS,
 )
 from kipctl.errors import PartlyDoneError, UsageError
+from kipctl.protocol.metadata import MetadataResponseBroker
+from kipctl.transport.request import BrokerConnection, Cluster
 
 MOVES = (
     Move(PartitionId("t", 0), (1, 2), (3, 2), 1),
@@ -76,6 +79,27 @@ def test_what_is_as_wanted_is_no_change() -> None:
 def test_a_damaged_description_is_refused(document: object) -> None:
     with pytest.raises(UsageError, match="damaged"):
         read_throttle(document)
+
+
+def test_brokers_are_looked_at_over_connections_that_the_change_does_not_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is late, or was being asked at Ctrl-C, is asked still while what was set is removed:
+    a connection takes one request at a time."""
+    over = []
+
+    def read(connection: BrokerConnection, _: object) -> dict[Setting, str | None]:
+        over.append(connection)
+        return {rate: "5"}
+
+    rate = Setting(BROKER, "1", LEADER_RATE)
+    cluster = Cluster("127.0.0.1:1")
+    cluster._nodes = {1: MetadataResponseBroker(node_id=1, host="127.0.0.1", port=1)}
+    monkeypatch.setattr(throttle, "read_group", read)
+    monkeypatch.setattr(throttle, "write", lambda *_: ())
+    throttle.set_throttle(cluster, Throttle((Change(rate, None, "5"),)))
+    assert [one.address for one in over] == [cluster.broker(1).address]
+    assert cluster.broker(1) not in over
 
 
 def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> None:
