@@ -15,6 +15,7 @@ import pytest
 from campaigns import IS_SOAK, SEED
 from hypothesis import HealthCheck, settings
 from kerberos_here import HEADER
+from lab_state import SESSION
 
 from kipctl.lab import ports
 from kipctl.lab.cluster import Lab, take_down
@@ -187,7 +188,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> ReportOfTest:
 def make_lab(guard: None) -> Iterator[MakeLab]:
     """Make a lab for this test alone; arguments are those of LabSpec. Taken down afterwards.
 
-    Its brokers compile plainly, as they live for seconds.
+    Its brokers compile plainly, as they live for seconds, and are not missed for some.
     """
     names: list[str] = []
     numbers = itertools.count(1)
@@ -195,6 +196,7 @@ def make_lab(guard: None) -> Iterator[MakeLab]:
     def make(**spec: Any) -> Lab:
         names.append(spec.setdefault("name", f"test-{next(numbers)}"))
         spec.setdefault("c1_only", True)
+        spec["config"] = (SESSION, *spec.get("config", ()))
         return Lab.up(LabSpec(**spec), lambda text: None)
 
     yield make

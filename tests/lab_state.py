@@ -20,6 +20,10 @@ UNASKED_NOTHING = (
 )
 """Settings of a lab of one controller that waits between tests: it does nothing by itself."""
 
+SESSION = ("broker.session.timeout.ms", "6000")
+"""A lab's own 3 s pass on a busy machine, and leaders move that nobody has struck. A broker that is
+started again waits for the end of its session; on such a machine Java takes as long to start."""
+
 _TIMEOUT_S = 60.0
 
 State = dict[str, object]

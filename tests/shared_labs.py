@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from kerberos_here import MISSING
-from lab_state import UNASKED_NOTHING, left_as_it_was
+from lab_state import SESSION, UNASKED_NOTHING, left_as_it_was
 from scheduling import Kind, kind_of
 
 from kipctl.lab.cluster import Lab
@@ -70,7 +70,7 @@ def lab(shared_labs: SharedLabs) -> Lab:
 @pytest.fixture(scope="module")
 def struck_lab(shared_labs: SharedLabs) -> Lab:
     """As `lab`, for tests that stop, kill or pause its brokers: they are soon missed, and back."""
-    return shared_labs(LabSpec(name="struck", c1_only=True, config=UNASKED_NOTHING))
+    return shared_labs(LabSpec(name="struck", c1_only=True, config=(*UNASKED_NOTHING, SESSION)))
 
 
 @pytest.fixture(scope="module")
