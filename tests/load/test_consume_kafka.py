@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
 from one_process import Kipctl
+from until_met import MANY
 
 from kipctl.cluster.topics import (
     LATEST,
@@ -130,16 +131,19 @@ def test_the_last_lines_are_those_of_kafkas_tool(kipctl: Kipctl) -> None:
 
 
 def test_some_partitions_from_an_offset_to_their_end(
-    kipctl: Kipctl, cluster: Cluster, topic: str
+    document: Document, kipctl: Kipctl, cluster: Cluster, topic: str
 ) -> None:
     ends = offsets(cluster, topic, LATEST)
     left = ends[1] + ends[3] - 2 * 100
     chosen = "--partition consume-test:1 --partition consume-test:3"
-    words = f"{CONSUME} {chosen} --offset 100 --timeout 5000"
-    ran = kipctl(f"{words} --num-records 100000 --output json")
+    words = f"{CONSUME} {chosen} --offset 100"
+    assert document(f"{words} --num-records {left}")["records"]["read"] == left
+    # Those that are not there are waited for, but only so long, from the last that came.
+    ran = kipctl(f"{words} --num-records 100000 --timeout 1000 --output json")
     assert ran.status == 0
-    assert ran.document["records"]["read"] == left
-    assert f"{left} of 100,000 records were there" in ran.err.replace(f"{left:,}", str(left))
+    read = ran.document["records"]["read"]
+    assert read <= left
+    assert f"{read:,} of 100,000 records were there: none came for 1s" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -169,40 +173,36 @@ def test_what_cannot_be_read_is_said_in_three_lines_before_anything_is(
     assert len(ran.err.strip().splitlines()) <= 3
 
 
+@pytest.mark.usefixtures("until_met")
 def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
     document: Document, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     found = document(
-        "perf e2e --num-records 2400 --throughput 400 --record-size 200 --partitions 6 "
-        f"--client-rack rack-3 --during rotate --every 1.5 --count 2 --record {folder}",
+        f"perf e2e --num-records {MANY} --throughput 400 --record-size 200 --partitions 6 "
+        f"--client-rack rack-3 --during rotate --every 0.5 --count 2 --record {folder}",
     )
     records = found["records"]
-    assert records["sent"] == records["acknowledged"] == records["delivered"] == 2400
+    assert records["sent"] == records["acknowledged"] == records["delivered"] > 0
     assert (records["failed"], records["missing"]) == (0, 0)
-    # A second one that would begin after the last record does not begin.
-    assert [action["error"] for action in found["actions"]] in ([None], [None, None])
+    assert [action["error"] for action in found["actions"]] == [None, None]
     latency, acknowledged = found["latency_ms"], found["acknowledged_ms"]
     assert 0 < latency["p50"] <= latency["p99"] <= latency["max"]
     assert acknowledged["mean"] > 0
     run = Run(folder)
     batches, reads = run.read("batches"), run.read("reads")
-    assert pc.sum(batches["records"]).as_py() == 2400
-    assert pc.sum(reads["records"]).as_py() == 2400 + records["extra"]
+    assert pc.sum(batches["records"]).as_py() == records["sent"]
+    assert pc.sum(reads["records"]).as_py() == records["sent"] + records["extra"]
     assert set(run.read("rpcs")["client"].to_pylist()) == {"kipctl-perf", "kipctl-perf-consumer"}
     redirects = run.read("redirects").to_pylist()
     assert {row["api"] for row in redirects} == {"produce", "fetch"}
     for row in redirects:
         assert all(row[f"{phase}_us"] >= 0 for phase in PHASES)
-    fetches = [row for row in redirects if row["api"] == "fetch" and row["error"] in (6, 74)]
-    assert fetches, "two rotations, and no Fetch met them"
-    assert {row["decision"] for row in fetches} <= {
-        "followed",
-        "known",
-        "stale",
-        "same_epoch",
-        "absent",
-    }
+    fetches = [row for row in redirects if row["api"] == "fetch"]
+    decisions = {row["decision"] for row in fetches if row["error"] in (6, 74)}
+    assert decisions, "two rotations, and no Fetch met them"
+    assert decisions <= {"followed", "known", "stale", "same_epoch", "absent"}
+    # That of a leader that has not heard that it leads is none, too (UNKNOWN_LEADER_EPOCH).
     without_hint = [row for row in fetches if row["decision"] not in ("followed", "known")]
     assert found["metadata_rpcs"]["consumer"]["on_critical_path"] <= len(without_hint)
 

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from no_own_topics import await_no_own_topics
 from one_process import Kipctl
 from processes import started
+from until_met import MANY
 
 from kipctl.cluster.topics import (
     await_no_topics,
@@ -50,27 +51,27 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     await_no_topics(cluster, ["perf-test"])
 
 
+@pytest.mark.usefixtures("until_met")
 def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     lab: Lab, cluster: Cluster, kipctl: Kipctl, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     ran = kipctl(
-        f"{PRODUCE} --num-records 2400 --throughput 400 --partitions 12 "
-        f"--during rotate --every 1.5 --output json --record {folder} "
+        f"{PRODUCE} --num-records {MANY} --throughput 400 --partitions 12 "
+        f"--during rotate --every 0.5 --output json --record {folder} "
         "--command-property acks=1 retry.backoff.ms=50",
     )
     assert ran.status == 0, ran.err
     said = ran.document
     assert said["_command"] == "perf produce"
-    records = {"sent": 2400, "acknowledged": 2400, "failed": 0}
-    assert said["records"].items() >= records.items()
+    sent = said["records"]["sent"]
+    assert said["records"].items() >= {"acknowledged": sent, "failed": 0}.items()
     for measure in ("latency_ms", "service_ms"):
         assert list(said[measure]) == ["mean", "p50", "p95", "p99", "p999", "max"]
     assert said["records_per_second"] > 0
     assert said["leader_discovery"] == "kip951"
     assert said["kafka_version"] == lab.kafka_version
-    # One that is due with the load over does not begin, nor does one that a slow machine delays.
-    assert [action["action"] for action in said["actions"]] in (["rotate"] * n for n in (1, 2, 3))
+    assert [action["action"] for action in said["actions"]] == ["rotate"] * 2
     assert "actions happened" not in ran.err
     assert all(action["error"] is None for action in said["actions"])
     redirects = said["redirects"]
@@ -85,7 +86,7 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     recorded = Run(folder)
     assert recorded.description["summary"]["records"] == said["records"]
     batches = recorded.read("batches")
-    assert pc.sum(batches["records"]).as_py() == 2400
+    assert pc.sum(batches["records"]).as_py() == sent > 0
     assert read_stored_run(folder).flaw == ""
     latency = {
         (row["partition"], row["first_seq"]): row["acked_us"] - row["intended_us"]
@@ -214,13 +215,14 @@ def test_strict_refuses_few_moves_and_a_busy_machine_after_the_lines_of_kafkas_o
     assert any("20 are wanted" in doubt for doubt in Run(folder).description["summary"]["doubts"])
 
 
+@pytest.mark.usefixtures("until_met")
 def test_partitions_are_reassigned_off_their_leaders_under_load(
     kipctl: Kipctl, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     ran = kipctl(
-        f"{PRODUCE} --num-records 1200 --throughput 120 --partitions 6 "
-        f"--during reassign --every 1 --count 1 --output json --record {folder} "
+        f"{PRODUCE} --num-records {MANY} --throughput 120 --partitions 6 "
+        f"--during reassign --every 0.5 --count 1 --output json --record {folder} "
         "--command-property acks=1 enable.idempotence=false "
         "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner",
     )
