@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from kipctl.lab.cluster import Lab
 
 Process = subprocess.Popen[str]
+_LET_GO_S = 60.0
 
 
 @contextmanager
@@ -62,3 +64,11 @@ def holders_of(path: Path) -> dict[int, str]:
             if Path(file).is_relative_to(path):
                 holders[int(link.parts[2])] = file
     return holders
+
+
+def await_let_go(path: Path) -> None:
+    """Wait until no process but this one has it open. pyarrow closes in the background what it has
+    read: a process that goes on has that open a moment longer."""
+    deadline = time.monotonic() + _LET_GO_S
+    while holders := holders_of(path):
+        assert time.monotonic() < deadline, holders
