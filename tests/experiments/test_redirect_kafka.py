@@ -19,6 +19,8 @@ from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 Experiment = Callable[[str], dict[str, Any]]
+WAITS = ("backoff", "metadata", "connect")
+"""Of a client, between an error and the next attempt."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +38,13 @@ def longest_waits_ms(run: Run) -> list[float]:
     waits: list[list[float]] = [[] for _ in called_us]
     for attempts in batches.values():
         first, last = attempts[0], attempts[-1]
-        sent_us = last["error_us"] + last["backoff_us"] + last["metadata_us"] + last["connect_us"]
+        sent_us = last["error_us"] + sum(last[f"{wait}_us"] for wait in WAITS)
         if number := sum(first["error_us"] >= us for us in called_us):
             waits[number - 1].append((sent_us - first["error_us"]) / 1000)
     return [max(of_one) for of_one in waits if of_one]
 
 
-@pytest.mark.usefixtures("end_when_rotated_twice")
+@pytest.mark.usefixtures("until_met")
 def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_what_they_save(
     lab: Lab, experiment: Experiment, tmp_path: Path
 ) -> None:
@@ -59,13 +61,13 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
     # Who waits for Metadata cannot know the new leader before it shows it.
     assert arms["probe-baseline"]["latency_ms"]["p999"] > 800
     assert arms["probe-kip951"]["redirects"]["hints"]["followed"] > 0
-    waits_ms = {
-        name: longest_waits_ms(Run(tmp_path / f"curve-stale-800ms.probe-{name}.1"))
-        for name in ("baseline", "kip951")
-    }
-    assert waits_ms["baseline"]
-    assert min(waits_ms["baseline"]) > 700
-    assert min(waits_ms["kip951"]) < 700
+    waits_ms = longest_waits_ms(Run(tmp_path / "curve-stale-800ms.probe-baseline.1"))
+    assert len(waits_ms) == 2
+    assert min(waits_ms) > 700
+    # Brokers have no hint now and then: the best of those that had one.
+    hinted = Run(tmp_path / "curve-stale-800ms.probe-kip951.1").read("redirects").to_pylist()
+    followed = [row for row in hinted if row["decision"] == "followed"]
+    assert min(sum(row[f"{wait}_us"] for wait in WAITS) for row in followed) < 700_000
     assert found["stale_metadata_ms"] == 800
     (compared,) = found["comparisons"]
     assert (compared["without"], compared["with"]) == ("probe-baseline", "probe-kip951")
