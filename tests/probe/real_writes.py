@@ -26,7 +26,6 @@ from kipctl.trace.columns import BATCH_COLUMNS
 from kipctl.transport.request import Cluster
 
 PARTITIONS = 4
-BACKOFF_MS = 50
 UNTIL_STOPPED = 10**7
 TOPICS = {arm: f"probe-test-{arm}" for arm in LeaderDiscovery}
 """One for each arm: they are measured at the same time."""
@@ -52,7 +51,7 @@ def spec_for(lab: Lab, discovery: LeaderDiscovery = KIP951, **config: Any) -> Pr
         record_size=100,
         discovery=discovery,
         config=ProducerConfig(
-            retry_backoff_ms=BACKOFF_MS, partitioner="round-robin", linger_ms=0, **config
+            **{"retry_backoff_ms": 50, "partitioner": "round-robin", "linger_ms": 0, **config}
         ),
     )
 
