@@ -248,6 +248,30 @@ def test_a_batch_that_waits_behind_another_s_retry_waits_for_no_metadata() -> No
     assert behind["metadata_us"] == 0 < behind["queued_us"]
 
 
+def test_every_batch_waits_for_metadata_while_nobody_leads() -> None:
+    """Those behind the first, too: that there is no leader is no leader to wait for."""
+    nobody_us = 400_000
+
+    def lose(produced: Attempt) -> Waiting:
+        yield from cluster.another_request(produced)
+        cluster.move((TOPIC, 0), Leader(-1, 6))
+
+    def find(_: Attempt) -> Waiting:
+        until_us = cluster.now_us() + nobody_us
+        while cluster.now_us() < until_us:
+            yield
+        cluster.elect(0, 2)
+
+    def script(produced: Attempt) -> Waiting | None:
+        number = sum(p.place == produced.place for p in cluster.produced)
+        return (find if produced.place[1] else lose)(produced) if number == 2 else None
+
+    cluster = SimulatedCluster(partitions=2, script=script)
+    cluster.lead(Leader(1, 5), Leader(2, 5))
+    ran = run_fake(cluster, num_records=6, discovery=REFRESH, **ONE_RECORD_EACH, **IDEMPOTENT)
+    assert [row["metadata_us"] >= nobody_us for row in ran.redirects] == [True, True]
+
+
 @pytest.mark.parametrize("failing", [set(), {2, 5}])
 def test_partitions_of_an_answer_may_come_in_any_order_also_with_errors_between(
     failing: set[int],
