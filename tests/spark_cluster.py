@@ -19,7 +19,7 @@ from kipctl.pipeline.class_archive import class_archive
 SPARK_HOME = Path(pyspark.__file__).parent
 CONFIGURATION = "conf"
 """A folder of the cluster's, there if a test has made it: a JVM maps no archive where it is."""
-_STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
+_STARTED = re.compile(r"Starting Spark master at (spark://\S+)\n")
 _REGISTERED = re.compile(r"Successfully registered with master")
 _TIMEOUT_S = 300
 

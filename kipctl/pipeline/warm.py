@@ -292,7 +292,11 @@ def _spawn(order: Mapping[str, Any], key: str, lock: int) -> Process:
     made = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     heard, reported = os.pipe()  # settings may be secret, and all users see a command's words
     os.set_inheritable(lock, True)
-    with os.fdopen(reported, "w", encoding="utf-8") as orders:
+    # One that was ended before it has its order is missed by who waits for it.
+    with (
+        contextlib.suppress(BrokenPipeError),
+        os.fdopen(reported, "w", encoding="utf-8") as orders,
+    ):
         try:
             pid = os.posix_spawn(
                 sys.executable,

@@ -16,7 +16,7 @@ from kipctl.errors import ExitStatus
 
 pytestmark = pytest.mark.spark
 
-_TIMEOUT_S = 120
+_TIMEOUT_S = 600
 
 _WORKING = """
 import sys
@@ -72,9 +72,14 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize("logged", [None, "Setting Spark log level"], ids=["jvm", "context"])
 def test_while_spark_starts(tmp_path: Path, logged: str | None) -> None:
-    """As soon as that is said, and when the JVM is there and makes its context."""
+    """As soon as that is said, and when the JVM is there and makes its context.
+
+    Its context is not made before the test has ended: it reads what nobody writes.
+    """
     (tmp_path / "some.log").touch()
-    command = ("-m", "kipctl", "analyze", "request-log", str(tmp_path / "some.log"))
+    os.mkfifo(tmp_path / "metrics")
+    reads = ("--conf", f"spark.metrics.conf={tmp_path}/metrics")
+    command = ("-m", "kipctl", "analyze", "request-log", str(tmp_path / "some.log"), *reads)
     log = tmp_path / "kipctl" / "spark.log"
     with started(tmp_path, *command) as process:
         assert line_of(process).startswith("Starting Spark")

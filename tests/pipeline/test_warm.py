@@ -21,6 +21,7 @@ from runs import write_run
 
 from kipctl.errors import ExitStatus, PipelineError
 from kipctl.pipeline import warm
+from kipctl.pipeline.holder import _Keeper
 from kipctl.pipeline.place import Place
 from kipctl.process import identify
 
@@ -42,11 +43,13 @@ except KeyboardInterrupt:
 
 @pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A state folder for this module's holders alone, none of which is left."""
+    """A state folder for this module's holders alone, none of which is left; they may take their
+    time to answer."""
     folder = tmp_path_factory.mktemp("warm")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
         patch.setenv("JAVA_TOOL_OPTIONS", JVM_OPTIONS)
+        patch.setattr(warm, "_ANSWER_TIMEOUT_S", _TIMEOUT_S)
         yield folder
         warm.stop(force=True)
 
@@ -81,9 +84,10 @@ def awaited(condition: Callable[[], bool]) -> None:
 
 def awaited_idle(uses: int) -> warm.WarmStatus:
     """The status once a client that has gone is forgotten."""
-    awaited(lambda: (now := warm.status()) is not None and not now.is_busy)
-    now = warm.status()
-    assert now is not None
+    deadline = time.monotonic() + _TIMEOUT_S
+    while (now := warm.status()) is None or now.is_busy:
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.01)
     assert now.analyses == uses
     return now
 
@@ -95,21 +99,28 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def awaited_start() -> warm.Holder:
-    """The holder that starts, before it can be asked."""
-    awaited(lambda: warm.running_holder() is not None)
-    holder = warm.running_holder()
-    assert holder is not None
-    assert not holder.is_listening
-    return holder
-
-
 _START = [sys.executable, "-m", "kipctl", "spark", "start", "--output", "json"]
 
+_SILENT_JAVA = """#!/bin/sh
+case "$*" in
+*org.apache.spark.launcher.Main*) printf '\\0\\n%s\\0' "$0" org.apache.spark.deploy.SparkSubmit ;;
+*) exec cat ;;
+esac
+"""
+"""A JVM that starts as long as its input lasts."""
 
-def test_while_one_starts_a_stop_ends_it() -> None:
+
+def test_while_one_starts_a_stop_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(_SILENT_JAVA)
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with subprocess.Popen(_START, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
-        starting = awaited_start()
+        awaited(lambda: warm.running_holder() is not None)
+        starting = warm.running_holder()
+        assert starting is not None
         with pytest.raises(PipelineError, match="other settings"):
             warm.start(Place(conf={"spark.driver.memory": "1g"}), 600)
         assert "is being started" in kipctl("spark", "status").stdout
@@ -119,20 +130,27 @@ def test_while_one_starts_a_stop_ends_it() -> None:
     assert not is_alive(starting.pid)
 
 
+def test_one_that_is_ended_before_it_has_its_order_did_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def record(holder: warm.Holder) -> None:
+        os.kill(holder.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+
+    monkeypatch.setattr(warm, "record", record)
+    monkeypatch.setattr(warm, "running_holder", lambda: None)
+    with pytest.raises(PipelineError, match="did not start"):
+        warm.start(Place(), 600)
+
+
 def test_while_one_starts_another_start_waits() -> None:
     with subprocess.Popen(_START, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as first:
-        awaited_start()
+        awaited(lambda: warm.running_holder() is not None)
         second = kipctl("spark", "start", "--output", "json")
         assert second.returncode == ExitStatus.DONE, second.stderr
         assert first.stdout is not None
         started = json.loads(first.stdout.read())
     assert started["pid"] == json.loads(second.stdout)["pid"]
-    assert kipctl("spark", "stop").stderr == "It has ended.\n"
-    assert not is_alive(started["pid"])
-    assert not is_alive(started["jvm_pid"])
-    assert not warm.holder_file().exists()
-    assert json.loads(kipctl("spark", "status", "--output", "json").stdout)["running"] is False
-    assert not warm.stop()
 
 
 def tcp_ports(pid: int) -> list[int]:
@@ -226,10 +244,21 @@ def test_one_that_is_in_use_is_ended_by_force_alone(running: warm.WarmStatus) ->
     assert refused.returncode == ExitStatus.REFUSED
     assert f"process {os.getpid()}" in refused.stderr
     assert warm.is_running()
-    assert warm.stop(force=True)
+    assert kipctl("spark", "stop", "--force").stderr == "It has ended.\n"
+    assert not is_alive(running.pid)
     assert not is_alive(running.jvm_pid)
-    assert not warm.is_running()
     held.end()
+    assert not warm.holder_file().exists()
+    assert json.loads(kipctl("spark", "status", "--output", "json").stdout)["running"] is False
+    assert not warm.stop()
+
+
+def test_one_that_nobody_uses_ends_as_soon_as_it_is_told() -> None:
+    keeper = object.__new__(_Keeper)
+    keeper._client, keeper._must_end = None, False
+    with socket.socket() as asking:
+        assert not keeper._handle(warm.HolderRequest("stop", os.getpid()), asking).used_by
+    assert keeper._must_end
 
 
 def test_one_that_was_killed_is_not_used(running: warm.WarmStatus) -> None:
@@ -250,7 +279,7 @@ def test_a_process_that_has_a_holders_number_is_left_alone(
         warm.record(replace(holder, pid=other.pid, is_listening=False))
         assert warm.running_holder() is None
         os.kill(running.pid, signal.SIGKILL)
-        assert warm.stop()
+        warm.stop()  # waits for a JVM that lives
         assert other.poll() is None
         other.kill()
     assert not warm.is_running()
@@ -278,6 +307,6 @@ def test_one_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_it_ends_when_nobody_uses_it() -> None:
-    holder = warm.start(Place(), 0.5)
+    holder = warm.start(Place(), 15)  # who starts it has to hear of it before
     awaited(lambda: not warm.is_running())
     assert not is_alive(holder.jvm_pid)
