@@ -83,9 +83,24 @@ def many() -> str:
         return page(large()).html
 
 
-def test_the_page_of_an_experiment_begins_with_what_it_found(drawn: Page) -> None:
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures have their words, and nothing is drawn: that takes most of a page's time."""
+
+    def empty(
+        name: str, title: str, says: str, draw: svg.Draw, *size: float, is_narrow: bool
+    ) -> str:
+        return svg._ours("<svg></svg>", name, title, says, *size)
+
+    monkeypatch.setattr(svg, "_drawn", empty)
+
+
+def test_the_page_of_an_experiment_begins_with_what_it_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw_nothing(monkeypatch)
     found = Table("Claims", ("client", "asks for"), (("probe-kip526", "new topics alone"),))
     answered = Paragraph("A client asks alone.", ("Another <b>does not</b>.",))
+    plain = page(small())
     again = page(small(), of=Report("experiment metadata", {}, (found,), opening=(answered,)))
     shown = [word.strip() for word in Elements(again.html).words if word.strip()]
     body = shown.index("kipctl experiment metadata: noon", 1)
@@ -97,10 +112,14 @@ def test_the_page_of_an_experiment_begins_with_what_it_found(drawn: Page) -> Non
     assert "<h1>kipctl experiment metadata: noon</h1>" in again.html
     # All else is the same every time.
     rest = [
-        text.partition('<section aria-labelledby="timeline">') for text in (again.html, drawn.html)
+        text.partition('<section aria-labelledby="timeline">') for text in (again.html, plain.html)
     ]
     assert rest[0][1:] == rest[1][1:]
-    assert again.pictures == drawn.pictures
+    assert again.pictures == plain.pictures
+
+
+def test_a_picture_is_the_same_every_time() -> None:
+    assert metadata_picture(small()) == metadata_picture(small())
 
 
 def test_it_is_well_formed_and_every_reference_leads_somewhere(one: str, many: str) -> None:
@@ -348,7 +367,10 @@ def test_when_and_where_it_was() -> None:
     )
 
 
-def test_five_slow_batches_are_seen_and_the_rest_is_folded() -> None:
+def test_five_slow_batches_are_seen_and_the_rest_is_folded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw_nothing(monkeypatch)
     document = small()
     document["slowest"] = [redirected(partition=number) for number in range(7)]
     _, _, slowest = page(document).html.partition('<h2 id="slowest">')

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from test_html_page import HOSTILE, Elements, svgs
+import pytest
+from test_html_page import HOSTILE, Elements, draw_nothing, svgs
 
 from kipctl.report.html.request_log_page import request_log_page
 from kipctl.report.html.svg import short
@@ -86,7 +87,8 @@ TWO = (
 )
 
 
-def test_its_sentence_says_who_uses_hints() -> None:
+def test_its_sentence_says_who_uses_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_nothing(monkeypatch)
     page = request_log_page(["logs"], log(cluster("c", *TWO)), [in_time("c", "java 4")])
     words = " ".join(Elements(page.html).words)
     assert (
