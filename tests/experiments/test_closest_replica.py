@@ -56,8 +56,10 @@ def test_a_span_has_its_beginning_and_not_its_end() -> None:
 def test_the_rack_goes_and_comes_back() -> None:
     rows = reads(
         (900, 0, 1, 10),
-        (950, 1, 1, 10),
-        (990, 2, 2, 10),  # not read from that rack: it does not count
+        (-4000, 1, 2, 10),
+        (-3000, 1, 1, 10),  # the last before, however long
+        (980, 2, 1, 10),
+        (990, 2, 2, 10),  # not read from that rack any more: it does not count
         (1010, 0, 1, 10),  # still under way
         (1400, 0, 2, 10),
         (1700, 1, 2, 10),

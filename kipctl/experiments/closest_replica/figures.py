@@ -47,7 +47,7 @@ def rack_outage(
 ) -> RackOutage:
     """What became of reading when the brokers of the rack were ended, and ran again.
 
-    Partitions count that had been read there in the second before. `pause_ms` is the longest time
+    Partitions count whose last records before came from there. `pause_ms` is the longest time
     without records of each, of those that began before the brokers ran again; `elsewhere_after_ms`
     from the call until other racks first brought records; `back_after_ms` from when the brokers
     ran until the rack brought records again, of those partitions that it did bring.
@@ -56,10 +56,12 @@ def rack_outage(
     own = np.isin(with_records[:, READ["broker"]], [b for b, of in racks.items() if of == rack])
     at = with_records[:, READ["time_us"]]
     of_partition = with_records[:, READ["partition"]]
-    before = own & (at >= called_us - 1_000_000) & (at < called_us)
     pauses, elsewhere, back = list[int](), list[int](), list[int]()
-    for partition in np.unique(of_partition[before]).tolist():
+    for partition in np.unique(of_partition).tolist():
         mine = of_partition == partition
+        before = np.flatnonzero(mine & (at < called_us))
+        if not len(before) or not own[before[at[before].argmax()]]:
+            continue
         pauses.append(_longest_pause(at[mine], called_us, started_us))
         if len(other := at[mine & ~own & (at >= called_us)]):
             elsewhere.append(int(other.min()) - called_us)
