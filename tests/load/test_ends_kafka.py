@@ -94,6 +94,8 @@ def test_of_a_probe_that_is_killed_what_it_had_settled_is_recorded(
 ) -> None:
     with running(command, lab, tmp_path) as process:
         rows = tmp_path / "run" / ROWS_FOLDER / f"{killed}.i64"
+        while not rows.exists():  # a consumer may have read nothing yet
+            assert not has_ended(process)
         (probe,) = holders_of(rows).keys() - {process.pid}
         os.kill(probe, signal.SIGKILL)
         _, err = process.communicate()

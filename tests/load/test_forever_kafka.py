@@ -17,7 +17,7 @@ from one_process import Kipctl
 from processes import Process, has_ended, started
 from prometheus_client.parser import text_string_to_metric_families
 
-from kipctl.cluster.topics import delete_topics, topics_named
+from kipctl.cluster.topics import await_topic, delete_topics, topics_named
 from kipctl.lab.cluster import Lab
 from kipctl.load.e2e import TOPIC_OF_DAYS
 from kipctl.protocol.describe_configs import (
@@ -98,11 +98,25 @@ def canary(lab: Lab, cluster: Cluster, folder: Path) -> Iterator[Canary]:
         try:
             found.await_that(lambda: bool(found.url))
             found.await_that(lambda: found.value("kipctl_records_delivered_total") > 0)
-            (found.topic,) = set(topics_named(cluster, "kipctl-perf-.*")) - others
+            found.topic = own_topic(found, cluster, others)
+            await_topic(cluster, found.topic, PARTITIONS)  # whichever broker is asked knows it
             yield found
         finally:
             process.kill()
             reading.join()
+
+
+def own_topic(canary: Canary, cluster: Cluster, others: set[str]) -> str:
+    """Once the broker that is asked shows it: it may hear of it after the first records."""
+    found = set[str]()
+
+    def is_shown() -> bool:
+        found.update(set(topics_named(cluster, "kipctl-perf-.*")) - others)
+        return bool(found)
+
+    canary.await_that(is_shown)
+    (topic,) = found
+    return topic
 
 
 def never_falls(name: str) -> bool:
