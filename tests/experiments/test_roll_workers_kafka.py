@@ -17,7 +17,7 @@ def test_workers_are_one_producer_and_one_consumer(
     struck_lab: Lab, kipctl_again: OneProcess, tmp_path: Path
 ) -> None:
     words = (
-        "--quick --arms probe-kip951 --acks all --partitions 6 --throughput 100 --every 1s"
+        "--quick --arms probe-kip951 --acks all --partitions 6 --throughput 100 --every 3s"
         " --workers 2"
     )
     ran = kipctl_again(
