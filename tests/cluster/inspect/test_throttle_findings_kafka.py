@@ -16,19 +16,23 @@ from on_lab import Kipctl, MakeTopic, kafka_configs
 from kipctl.cluster.throttle_configs import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
 from kipctl.lab.cluster import Lab
 from kipctl.process import wait_until
+from kipctl.protocol.describe_configs import ResourceType as Kind
+from kipctl.protocol.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigOperation,
+    IncrementalAlterConfigsRequest,
+)
+from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 
 
 def test_the_commands_that_are_printed_remove_what_was_left(
-    lab: Lab, kipctl: Kipctl, make_topic: MakeTopic
+    lab: Lab, cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
     """A rate for all brokers is removed there, and the topic's list in the same look."""
     topic = make_topic("left", [[1, 2, 3]])
-    server = ("--bootstrap-server", lab.bootstrap_server)
-    of_all = ("--alter", "--entity-type", "brokers", "--entity-default")
-    rates = f"{LEADER_RATE}=1000000,{FOLLOWER_RATE}=1000000"
-    names = f"{LEADER_RATE},{FOLLOWER_RATE}"
     change = ConfigEntry(LEADER_REPLICAS, "*", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
 
@@ -36,9 +40,16 @@ def test_the_commands_that_are_printed_remove_what_was_left(
         found = kipctl("inspect brokers -o json").document["findings"]
         return [one for one in found if one["id"] == "throttle-left-behind"]
 
+    def default_rates(value: str | None) -> None:
+        how = ConfigOperation.SET if value else ConfigOperation.DELETE
+        rates = tuple(AlterableConfig(one, how, value) for one in (LEADER_RATE, FOLLOWER_RATE))
+        of_all = AlterConfigsResource(Kind.BROKER, "", rates)
+        answer = cluster.ask_controller(IncrementalAlterConfigsRequest(resources=(of_all,)))
+        assert [one.error_code for one in answer.responses] == [0]
+
     with ExitStack() as failing:
-        kafka_configs(lab, *server, *of_all, "--add-config", rates)
-        failing.callback(kafka_configs, lab, *server, *of_all, "--delete-config", names)
+        default_rates("1000000")
+        failing.callback(default_rates, None)
         admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
         admin.incremental_alter_configs([resource])[resource].result()
 
