@@ -52,12 +52,24 @@ def shown(kipctl: Kipctl, *arguments: str, status: int = 0) -> Any:
     return kipctl("inspect replica-selection", *arguments, "-o json", status=status).document
 
 
+def shown_while_written(kipctl: Kipctl, *arguments: str) -> Any:
+    """The same where records came in meanwhile: a broker may have stood still just then."""
+    while not (document := shown(kipctl, *arguments))["racks"][-1]["bytes_per_second"]:
+        pass
+    return document
+
+
 def choices(document: Any) -> dict[tuple[int, str], tuple[int | None, str]]:
     """(partition, rack) -> (broker read from, reason)."""
     return {
         (row["partition"], row["rack"]): (row["reads_from"], row["reason"])
         for row in document["partitions"]
     }
+
+
+@pytest.fixture(autouse=True)
+def librdkafka_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kipctl.cli.commands.replica_selection._CLIENT_TIMEOUT_S", 120.0)
 
 
 def test_each_rack_is_sent_to_its_replica_and_librdkafka_goes_there(
@@ -200,10 +212,10 @@ def written_to(lab: Lab, make_topic: MakeTopic) -> Iterator[str]:
 
 
 def test_bytes_across_racks_and_their_price(kipctl: Kipctl, written_to: str) -> None:
-    document = shown(kipctl, "--topic", written_to, "--rate-over", "1s", "--price-per-gb", "0.02")
+    options = ("--topic", written_to, "--rate-over", "1s", "--price-per-gb", "0.02")
+    document = shown_while_written(kipctl, *options)
     here, _, there = document["racks"]
     assert here["bytes_per_second"] == there["bytes_per_second"] == there["cross_bytes_per_second"]
-    assert there["bytes_per_second"] > 0
     assert (here["cross_bytes_per_second"], here["cross_percent"], here["price_of_30_days"]) == (
         0,
         0,
@@ -243,7 +255,10 @@ def test_who_names_no_rack_and_who_a_mistyped_one(
             for reader in readers.values():
                 reader.poll(0.1)
         arguments = ("--topic", written_to, "--rate-over", "1s", "--price-per-gb", "0.02")
-        documents = [shown(kipctl, *arguments, *only) for only in ((), ("--client-rack", "rack-1"))]
+        documents = [
+            shown_while_written(kipctl, *arguments, *only)
+            for only in ((), ("--client-rack", "rack-1"))
+        ]
     finally:
         for reader in readers.values():
             reader.close()
@@ -397,11 +412,10 @@ def test_selectors_not_set_and_followers_that_fail_or_lag(
         (1, "rack-3"): (2, no_selector),
     }
     deadline = time.monotonic() + 60
-    while (found := choices(shown(kipctl, *arguments))) != expected:
+    while choices(document := shown(kipctl, *arguments)) != expected:
         # On a busy machine a follower may be 1.5 s behind.
-        assert time.monotonic() < deadline, found
-    racks = shown(kipctl, *arguments)["racks"]
-    assert [rack["from_closest"]["cross_percent"] for rack in racks] == [0, 0, 0]
+        assert time.monotonic() < deadline, document
+    assert [rack["from_closest"]["cross_percent"] for rack in document["racks"]] == [0, 0, 0]
     ran = kipctl("inspect replica-selection", *arguments)
     assert "Broker 2 sends every reader to the leader: set replica.selector.class there" in ran.out
 
