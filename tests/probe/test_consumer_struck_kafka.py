@@ -112,7 +112,7 @@ def test_an_unclean_election_takes_back_what_was_read_and_it_is_read_on_from_the
 def test_a_position_between_the_high_watermark_and_the_end_is_waited_for(
     on_lab: Lab, tmp_path: Path
 ) -> None:
-    """A follower that is in sync and hangs holds the high watermark back, until it is missed: for 3
+    """A follower that is in sync and hangs holds the high watermark back, until it is missed: for 6
     s. On a machine that was too slow for that it is tried again.
     """
     server, rows, attempts = on_lab.bootstrap_server, list[dict[str, int]](), 0
