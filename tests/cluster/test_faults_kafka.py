@@ -103,7 +103,6 @@ def test_a_paused_broker_is_not_taken_for_one_that_knows(
         waiting.result()
 
 
-@pytest.mark.parametrize("timeout_s", [4.0])
 def test_without_a_controller_it_is_said_and_all_works_again_once_it_is_back(
     faulty: Lab, kipctl: Kipctl
 ) -> None:
