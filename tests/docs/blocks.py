@@ -28,6 +28,8 @@ _SHAPES = (
     (r"\b\w[\w-]*@[\w.-]+", "<user>"),
     (r"(?<![\w-])(?=[\w-]*[A-Z])(?=[\w-]*[a-z])(?=[\w-]*\d)[\w-]{22}(?![\w-])", "<cluster id>"),
     (r"[▁▂▃▄▅▆▇█▏▎▍▌▋▊▉]+", "<bar>"),
+    # A client's use of hints is told by how long it took, also on a machine that was busy.
+    (r"(?<=  )(follows|waits|unknown)(?=  )", "<behaviour>"),
 )
 _MEASURED = r"(?<![\w.,-])-?\d[\d,]*(\.\d+)*"
 _DECIMAL_OR_WITH_UNIT = (

@@ -17,10 +17,10 @@ import pytest
 from blocks import Command, PageError, commands, remeasured, shown
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from lab_state import UNASKED_NOTHING
 from lost_commits import without_a_leader
 from on_lab import in_sync, wait_until_everywhere, wait_until_nowhere
-from one_process import OneProcess
+from one_process import OneProcess, Said
+from shared_labs import PATIENT
 from shell import Shell
 
 from kipctl.cluster.snapshot import take_snapshot
@@ -73,7 +73,7 @@ def pages() -> Iterator[object]:
 @pytest.fixture(scope="module")
 def lab(guard: None) -> Iterator[Lab]:
     """Of its own: what pages show of brokers is of their topics alone."""
-    spec = LabSpec(name="default", c1_only=True, log_dirs=2, config=UNASKED_NOTHING)
+    spec = LabSpec(name="default", c1_only=True, log_dirs=2, config=PATIENT)
     lab = Lab.up(spec, lambda text: None)
     yield lab
     lab.down()
@@ -83,6 +83,12 @@ def lab(guard: None) -> Iterator[Lab]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where commands are typed."""
     return tmp_path_factory.mktemp("typed")
+
+
+@pytest.fixture(scope="module")
+def printed_once() -> dict[str, Said]:
+    """See `ONCE`."""
+    return {}
 
 
 @pytest.fixture(scope="session")
@@ -128,6 +134,7 @@ def shell(
     topics: None,
     kipctl_again: OneProcess,
     folder: Path,
+    printed_once: dict[str, Said],
     state_home: Path,
     tmp_path: Path,
     request: pytest.FixtureRequest,
@@ -148,7 +155,8 @@ def shell(
         "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
     }
     names = {"/var/lib/kafka": str(lab.node(1).log_dirs[0].parent)}
-    shell = Shell(kipctl_again, variables, folder, names, shortens=REMEASURE not in os.environ)
+    shortens = REMEASURE not in os.environ
+    shell = Shell(kipctl_again, variables, folder, names, shortens, printed_once)
     yield shell
     shell.close()
 
