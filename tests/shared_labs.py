@@ -78,7 +78,8 @@ def secured_lab(shared_labs: SharedLabs) -> Lab:
     """2 brokers that speak SASL over TLS, with ACLs. A test leaves it as it found it.
 
     Its files for clients are `client_files`; admin may do all, reader read, and alice nothing.
-    Sessions end after 5 s (KIP-368). It has a KDC where the machine has one.
+    Sessions end after 5 s (KIP-368), by SCRAM-SHA-512 after 15 s. It has a KDC where the machine
+    has one.
     """
     spec = LabSpec(
         name="secured",
@@ -87,7 +88,12 @@ def secured_lab(shared_labs: SharedLabs) -> Lab:
         security=Security.SASL_SSL,
         acl=True,
         kerberos=not MISSING,
-        config=(*PATIENT, ("connections.max.reauth.ms", "5000")),
+        config=(
+            *PATIENT,
+            ("connections.max.reauth.ms", "5000"),
+            # Where none may be lost: a broker hangs up on what it comes to after a session's end.
+            ("listener.name.clients.scram-sha-512.connections.max.reauth.ms", "15000"),
+        ),
     )
     return shared_labs(spec)
 

@@ -68,13 +68,14 @@ def test_a_run_under_which_leaders_rotate_and_what_it_wrote_is_read(
 def test_records_from_end_to_end_in_a_run_that_outlasts_its_sessions(
     kipctl: Program, admin: Way
 ) -> None:
-    """Which end after 5 s. No connection is lost."""
-    load = ("--num-records", "400", "--throughput", "50", "--partitions", str(PARTITIONS))
+    """Which end after 15 s, as the last tenth of one is what a machine may stand still. No
+    connection is lost."""
+    load = ("--num-records", "800", "--throughput", "50", "--partitions", str(PARTITIONS))
     run = ("--record", str(kipctl.folder / "run"))
     said = json.loads(kipctl("perf", "e2e", *load, *run, *JSON, *admin.options))
-    assert (said["records"]["delivered"], said["records"]["failed"]) == (400, 0)
+    assert (said["records"]["delivered"], said["records"]["failed"]) == (800, 0)
     for client in ("producer", "consumer"):
-        assert said["health"][client]["reauthentications"]["count"] >= 2
+        assert said["health"][client]["reauthentications"]["count"] >= 1
         assert said["health"][client]["connection_failures"] == {}
         # Nor was Metadata asked for again, as after a connection that is lost.
         assert "error_retry" not in str(said["metadata_rpcs"][client])

@@ -207,3 +207,4 @@ def test_throttles_and_waits_need_what_clusters_test_says(
         finally:
             for right in rights:
                 granted.take(right)
+            assert wait_until(lambda: status() == 4, 60)  # others begin where she has no right
