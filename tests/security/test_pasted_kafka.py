@@ -53,12 +53,13 @@ DIALECTS = {
 }
 
 
-@pytest.fixture
-def known(secured_lab: Lab, tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def known(secured_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What people fill in."""
+    folder = tmp_path_factory.mktemp("stores")
     given = java_properties.read(secured_lab.client_files["admin-scram-sha-512"])
     login = jaas_options(given["sasl.jaas.config"])
-    pem, jks = tmp_path / "ca.pem", tmp_path / "trust.jks"
+    pem, jks = folder / "ca.pem", folder / "trust.jks"
     trusted = Path(given["ssl.truststore.location"])
     pem.write_text(authorities(trusted, given.get("ssl.truststore.password", "")))
     stored = ("-storetype", "JKS", "-storepass", "changeit", "-noprompt")
