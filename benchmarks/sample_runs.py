@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from kipctl import __version__
+from kipctl.trace.clock import wall_time
 from kipctl.trace.codes import PHASES
 from kipctl.trace.schema import DATASETS
-from kipctl.trace.store import Run, wall_time
+from kipctl.trace.store import Run
 
 INTERVAL_NS = 1_000_000
 RECORDS_A_BATCH = 10

@@ -52,8 +52,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kipctl import __version__
+from kipctl.trace.clock import wall_time
 from kipctl.trace.schema import BATCHES, DATASETS
-from kipctl.trace.store import ROWS_A_GROUP, Run, wall_time
+from kipctl.trace.store import ROWS_A_GROUP, Run
 
 QUANTILES = {
     "p50": Fraction(1, 2),
