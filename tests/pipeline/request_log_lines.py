@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from benchmarks.plans import jobs_so_far
 from kipctl.pipeline.request_log import RequestLog, analyse, read_request_log
 
 DATA = Path(__file__).parent / "data"
@@ -48,14 +49,10 @@ class Analysed(NamedTuple):
 @cache
 def analysed_log(spark: SparkSession, name: str) -> Analysed:
     """Done once for all tests that look at it."""
-    before = _jobs_begun(spark)
+    before = jobs_so_far(spark)
     log = read_request_log(spark, list(map(str, log_files(name))))
     document = analyse(log)
-    return Analysed(log, document, _jobs_begun(spark) - before)
-
-
-def _jobs_begun(spark: SparkSession) -> int:
-    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
+    return Analysed(log, document, jobs_so_far(spark) - before)
 
 
 def request_of(line: str) -> dict[str, Any]:
