@@ -3,19 +3,22 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from one_process import OneProcess
+from one_process import Kipctl, Said, in_this_process
 from pyspark.sql import SparkSession
 from request_log_lines import analysed_log, log_files
 from runs import write_run
 from sample_runs import experiment_run
 
 from kipctl.errors import ExitStatus
+from kipctl.pipeline import pictures, session
 from kipctl.pipeline.pictures import MOST_BUCKETS, MOST_SLOWEST, bucket, report_document, shown_runs
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.html.parts import MOST_ROWS
@@ -71,27 +74,50 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def drawn_runs(spark: SparkSession, folders: list[str]) -> dict[str, Any]:
-    """What is drawn of them; the analysis in it is that of `analyze`."""
-    return report_document(spark, folders)
+def kipctl(spark: SparkSession) -> Iterator[Kipctl]:
+    """Commands on this process's Spark, without a start of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "spark_session", lambda *of, **settings: nullcontext(spark))
+        yield in_this_process
+
+
+class Reported(NamedTuple):
+    """What `kipctl report` drew, wrote and said; the analysis in it is that of `analyze`."""
+
+    drawn: dict[str, Any]
+    page: str
+    said: Said
+
+
+@pytest.fixture(scope="module")
+def reported(
+    kipctl: Kipctl, folders: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Reported:
+    drawn: list[dict[str, Any]] = []
+
+    def noted(*of: Any, **more: Any) -> Any:
+        drawn.append(report_document(*of, **more))
+        return drawn[-1]
+
+    file, svg = (tmp_path_factory.mktemp("pages") / name for name in ("noon.html", "svg"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pictures, "report_document", noted)
+        said = kipctl("report", *folders, "--html", file, "--svg", svg, "--output", "json")
+    assert said.status == ExitStatus.DONE, said.err
+    assert said.document["bytes"] == len(file.read_bytes())
+    return Reported(*drawn, file.read_text(), said)
 
 
 @pytest.mark.spark
-def test_the_page_shows_the_numbers_of_analyze(
-    kipctl_again: OneProcess, folders: list[str], drawn_runs: dict[str, Any], tmp_path: Path
-) -> None:
-    file, pictures = tmp_path / "noon.html", tmp_path / "svg"
-    said = kipctl_again("report", *folders, "--html", file, "--svg", pictures, "--output", "json")
-    assert said.status == ExitStatus.DONE, said.err
-    page = file.read_text()
-    shown = Tables(page).tables
-    analysis = drawn_runs["analysis"]
+def test_the_page_shows_the_numbers_of_analyze(reported: Reported) -> None:
+    shown = Tables(reported.page).tables
+    analysis = reported.drawn["analysis"]
     expected = analysis_tables(analysis)
     assert len(expected) == len(analysis["tables"]) + 1  # redirects are two
     for table in expected:
         assert shown[table.title] == in_page(table), table.title
-    document = said.document
-    assert escape(document["answer"]) in page
+    document = reported.said.document
+    assert escape(document["answer"]) in reported.page
     acknowledged, failed, moves, episodes = (
         sum(row[column] for row in analysis[table])
         for table, column in (
@@ -101,7 +127,6 @@ def test_the_page_shows_the_numbers_of_analyze(
     )
     assert f"of {acknowledged + failed:,} records {failed:,} failed." in document["answer"]
     assert f"met {moves:,} moved leaders" in document["answer"]
-    assert document["bytes"] == len(file.read_bytes())
     assert {Path(path).stem for path in document["svg"]} == {
         *("timeline1", "timeline2", "waits", "latency", "metadata", "racks"),
         *(f"waterfall{number}" for number in range(1, min(episodes, MOST_SLOWEST) + 1)),
@@ -109,8 +134,8 @@ def test_the_page_shows_the_numbers_of_analyze(
 
 
 @pytest.mark.spark
-def test_what_is_drawn_is_what_is_counted(drawn_runs: dict[str, Any]) -> None:
-    document, analysis = drawn_runs, drawn_runs["analysis"]
+def test_what_is_drawn_is_what_is_counted(reported: Reported) -> None:
+    document, analysis = reported.drawn, reported.drawn["analysis"]
     json.dumps(document)
     for number, drawn in enumerate(document["timelines"]):
         name = drawn["run"]
@@ -144,12 +169,12 @@ def test_what_is_drawn_is_what_is_counted(drawn_runs: dict[str, Any]) -> None:
 
 
 @pytest.mark.spark
-def test_two_sides_are_compared_in_a_page(kipctl_again: OneProcess, tmp_path: Path) -> None:
+def test_two_sides_are_compared_in_a_page(kipctl: Kipctl, tmp_path: Path) -> None:
     for number, factor in enumerate((1.0, 1.0, 1.0, 2.0, 2.0, 2.0)):
         experiment_run(tmp_path / f"r{number}", seed=number, records=1000, factor=factor)
     sides = [",".join(str(tmp_path / f"r{at + n}") for n in range(3)) for at in (0, 3)]
     file = tmp_path / "page.html"
-    said = kipctl_again("runs", "compare", *sides, "--html", file, "--output", "json")
+    said = kipctl("runs", "compare", *sides, "--html", file, "--output", "json")
     assert said.status == ExitStatus.DONE, said.err
     shown = Tables(file.read_text()).tables
     [(_, *verdicts)] = [rows for title, rows in shown.items() if title.startswith("A: r0, r1, r2;")]
@@ -190,19 +215,18 @@ def test_leaders_are_those_before_and_those_that_brokers_showed(
         batches=[batch],
         events=[called, *seen],
     )
-    document = report_document(spark, [str(tmp_path / "run")])
+    strange = {"cluster_before": cluster | {"partitions": [{"id": 7, "replicas": []}]}}
+    write_run(tmp_path / "strange", strange, batches=[batch])
+    document = report_document(spark, [str(tmp_path / name) for name in ("run", "strange")])
     assert document["runs"][0]["settings"]["acks"] == "1"
     assert "a password" not in str(document)
     assert "a key" not in str(document)
-    [drawn] = document["timelines"]
+    drawn, of_strange = document["timelines"]
     assert drawn["leaders"]["rows"] == [
         {"names": ["t-0"], "count": 1, "leads": [(0, 1), (300_000, 2)]},
         {"names": ["t-1"], "count": 1, "leads": [(0, 1)]},
     ]
-    strange = {"cluster_before": cluster | {"partitions": [{"id": 7, "replicas": []}]}}
-    write_run(tmp_path / "odd", strange, batches=[batch])
-    [drawn] = report_document(spark, [str(tmp_path / "odd")])["timelines"]
-    assert drawn["leaders"]["rows"] == []
+    assert of_strange["leaders"]["rows"] == []
 
 
 @pytest.mark.parametrize(
@@ -228,11 +252,10 @@ def test_each_arm_has_its_first_run_drawn_before_any_has_its_second() -> None:
 
 @pytest.mark.spark
 def test_a_page_of_request_logs_shows_the_numbers_of_analyze(
-    kipctl_again: OneProcess, spark: SparkSession, tmp_path: Path
+    kipctl: Kipctl, spark: SparkSession, tmp_path: Path
 ) -> None:
     file = tmp_path / "log.html"
-    paths = log_files(LOG)
-    said = kipctl_again("analyze", "request-log", *paths, "--html", file, "--output", "json")
+    said = kipctl("analyze", "request-log", *log_files(LOG), "--html", file, "--output", "json")
     assert said.status == ExitStatus.DONE, said.err
     assert analysed_log(spark, LOG).document.items() <= said.document.items()
     [cluster] = said.document["clusters"]
