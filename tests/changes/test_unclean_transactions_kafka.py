@@ -65,7 +65,7 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
             ("offsets.topic.replication.factor", "1"),
             # A follower is told the new high watermark with its next records, or after this: broker
             # 2 is stopped before, on a slow machine too.
-            ("replica.fetch.wait.max.ms", "25000"),
+            ("replica.fetch.wait.max.ms", "10000"),
         ),
     )
     kipctl = OnLab(lab.bootstrap_server, tmp_path / "state").kipctl
