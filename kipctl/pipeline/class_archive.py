@@ -1,25 +1,23 @@
 """Spark's classes as an archive that a JVM maps instead of loading them one by one (JEP 350).
 
-A small question takes 24,000 classes (-Xlog:class+load). The first session of a machine leaves an
-archive of those that it used, as its JVM ends; later sessions begin with it. A JVM takes an archive
+A small question takes 24,000 classes (-Xlog:class+load). The first session of a machine has an
+archive of those that it used written at its end, which takes 12 s on a quiet machine; later
+sessions begin with it. A JVM takes an archive
 only with the very Java and jars that made it, and does without it otherwise.
 """
 
 import hashlib
 import os
-import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from kipctl.pipeline.launch import cache_folder, ended_in_time, java_program, spark_home
+from kipctl.pipeline.launch import cache_folder, java_program, spark_home
 
 _KEPT = 3
 """Archives, the one used last first: each Spark and Java has its own, of 180 MB."""
-_TIMEOUT_S = 120.0
-"""For a JVM to write an archive: 12 s on a quiet machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +31,12 @@ class ClassArchive:
         """Whether a JVM that runs now is to record one."""
         return not self.path.exists()
 
-    @property
-    def _recorded(self) -> Path:
-        return self.path.with_suffix(f".{os.getpid()}") / self.path.name
-
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """While inside, there is a folder to record to: a JVM that ends later leaves nothing."""
-        with suppress(OSError):  # a full disk: then the JVM has nowhere to write to
-            self._recorded.parent.mkdir(exist_ok=True)
-        try:
-            yield
-        finally:
-            shutil.rmtree(self._recorded.parent, ignore_errors=True)
-
     def options(self) -> list[str]:
-        """What the JVM is told: to map the archive, or to record one when it ends."""
+        """What the JVM is told: to map the archive, or to remember what one is made of."""
         quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         if self.is_missing:
-            return [*quiet, f"-XX:ArchiveClassesAtExit={self._recorded}"]
+            # Not ArchiveClassesAtExit: a JVM that is interrupted would write for seconds first.
+            return [*quiet, "-XX:+RecordDynamicDumpInfo"]
         try:
             if not self.path.stat().st_size:
                 return []
@@ -60,13 +45,14 @@ class ClassArchive:
             return []
         return [*quiet, f"-XX:SharedArchiveFile={self.path}"]
 
-    def keep(self, jvm: "subprocess.Popen[bytes]") -> None:
-        """End the JVM that records, by closing its input, and keep what it leaves."""
-        assert jvm.stdin is not None
-        jvm.stdin.close()
-        if ended_in_time(jvm, _TIMEOUT_S):
-            if self._recorded.exists():
-                self._recorded.replace(self.path)
+    def keep(self, write: Callable[[Path], object]) -> None:
+        """Have the archive written, by the JVM that records it, and keep it, whole or not at all.
+        An archive that cannot be written to the disk is none."""
+        with suppress(OSError), TemporaryDirectory(dir=self.path.parent) as folder:
+            written = Path(folder) / self.path.name
+            write(written)
+            if written.exists():
+                written.replace(self.path)
             else:
                 self.path.touch()
         others = sorted(self.path.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)

@@ -10,12 +10,13 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from py4j.java_gateway import JavaClass, JavaGateway, JavaMember, JavaObject, JVMView
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
@@ -170,10 +171,42 @@ def leave(session: SparkSession) -> None:
 
 
 def keep(archive: ClassArchive) -> None:
-    """End the JVM, which writes the archive then; the next session starts another."""
-    if SparkContext._gateway and (process := _process(SparkContext._gateway)):
-        archive.keep(process)
-        forget()
+    """Have the JVM write the archive, and end it: that of the next session maps it."""
+    if (gateway := SparkContext._gateway) and _process(gateway):
+        with suppress(Py4JError):  # it ends meanwhile: the next session writes it
+            archive.keep(partial(_write_classes, gateway))
+        end(gateway, signal.SIGTERM)
+        forget(gateway)
+
+
+def _write_classes(gateway: JavaGateway, path: Path) -> None:
+    """`jcmd VM.cds dynamic_dump`, of the JVM itself, as not every Java has jcmd. One that knows no
+    such command writes none."""
+    java = gateway.jvm
+    server = java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    # The server's own class is not open to reflection; the interface is.
+    (invoke,) = (
+        method
+        for method in java.Class.forName("javax.management.MBeanServer").getMethods()
+        if method.getName() == "invoke"
+    )
+    command = _java_array(gateway, java.String, "dynamic_dump", str(path))
+    name = java.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    arguments = (
+        name,
+        "vmCds",
+        _java_array(gateway, java.Object, command),
+        _java_array(gateway, java.String, "[Ljava.lang.String;"),
+    )
+    with suppress(Py4JJavaError):
+        invoke.invoke(server, _java_array(gateway, java.Object, *arguments))
+
+
+def _java_array(gateway: JavaGateway, of: JavaClass, *values: object) -> JavaObject:
+    array = gateway.new_array(of, len(values))
+    for index, value in enumerate(values):
+        array[index] = value
+    return array
 
 
 def _process(gateway: JavaGateway) -> "subprocess.Popen[bytes] | None":

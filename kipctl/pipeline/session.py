@@ -7,7 +7,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -93,8 +93,7 @@ def spark_session(
     archive = class_archive(os.environ)
     is_new = running_gateway() is None and lease is None
     first = archive if is_new and archive and archive.is_missing else None
-    recording = first.recording() if first else nullcontext()
-    with recording, scratch_removed() as scratch, interrupts() as interrupt:
+    with scratch_removed() as scratch, interrupts() as interrupt:
         try:
             if lease:
                 interrupt.cancel_then(lease)

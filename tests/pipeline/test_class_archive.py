@@ -4,7 +4,6 @@ That a JVM of Spark's records and maps it is in test_session.py.
 """
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,9 @@ def a_java(home: Path) -> dict[str, str]:
     return {"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(home.parent / "cache")}
 
 
-def a_jvm(script: str) -> "subprocess.Popen[bytes]":
-    """A process that does this once its input has ended."""
-    return subprocess.Popen(["sh", "-c", f"cat; {script}"], stdin=subprocess.PIPE)
+def a_jvm(path: Path) -> None:
+    """One that writes an archive."""
+    path.write_text("classes\n")
 
 
 def test_each_java_has_its_own(tmp_path: Path) -> None:
@@ -52,41 +51,36 @@ def test_where_there_can_be_none(tmp_path: Path) -> None:
 
 def test_a_cache_that_fails_does_not_fail_the_session(tmp_path: Path) -> None:
     gone = ClassArchive(tmp_path / "gone" / "x.jsa")
-    with gone.recording():
-        assert "-XX:ArchiveClassesAtExit=" in gone.options()[-1]
-    left_behind = ClassArchive(tmp_path / "x.jsa")
-    (tmp_path / f"x.{os.getpid()}").mkdir()  # of a process that was killed
-    with left_behind.recording():
-        pass
-    assert not list(tmp_path.iterdir())
+    assert "-XX:+RecordDynamicDumpInfo" in gone.options()
+    gone.keep(a_jvm)
+    assert gone.is_missing
 
 
 def test_a_jvm_records_maps_or_does_without(tmp_path: Path) -> None:
     archive = ClassArchive(tmp_path / "x.jsa")
-    recorded = tmp_path / f"x.{os.getpid()}" / "x.jsa"
     assert archive.is_missing
-    assert f"-XX:ArchiveClassesAtExit={recorded}" in archive.options()
-
-    with archive.recording():
-        archive.keep(a_jvm(f"echo classes > {recorded}"))
+    assert "-XX:+RecordDynamicDumpInfo" in archive.options()
+    archive.keep(a_jvm)
     assert not archive.is_missing
     assert archive.path.read_text() == "classes\n"
-    assert not recorded.parent.exists()
     assert f"-XX:SharedArchiveFile={archive.path}" in archive.options()
 
     none = ClassArchive(tmp_path / "y.jsa")
-    none.keep(a_jvm("true"))  # a Java that writes none
+    none.keep(lambda path: None)  # a Java that writes none
     assert not none.is_missing
     assert none.options() == []
+    assert {path.name for path in tmp_path.iterdir()} == {"x.jsa", "y.jsa"}
 
 
-def test_a_session_that_failed_leaves_nothing(tmp_path: Path) -> None:
+def test_a_jvm_that_ends_while_it_writes_leaves_nothing(tmp_path: Path) -> None:
     archive = ClassArchive(tmp_path / "x.jsa")
-    recorded = tmp_path / f"x.{os.getpid()}" / "x.jsa"
-    jvm = a_jvm(f"echo classes > {recorded}")
-    with jvm, pytest.raises(ZeroDivisionError), archive.recording():
-        raise ZeroDivisionError  # the JVM ends after it
-    assert jvm.returncode != 0  # it had nowhere to write to
+
+    def ends(path: Path) -> None:
+        a_jvm(path)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        archive.keep(ends)
     assert archive.is_missing
     assert not list(tmp_path.iterdir())
 
@@ -96,7 +90,6 @@ def test_the_three_used_last_are_kept(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsa").touch()
         os.utime(tmp_path / f"{name}.jsa", (1000 - age, 1000 - age))
     own = ClassArchive(tmp_path / "own.jsa")
-    with own.recording():
-        own.keep(a_jvm(f"touch {tmp_path / f'own.{os.getpid()}' / 'own.jsa'}"))
+    own.keep(a_jvm)
     kept = {path.stem for path in tmp_path.iterdir()}
     assert kept == {"own", "newest", "newer"}

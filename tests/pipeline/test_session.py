@@ -21,10 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from pyspark import SparkContext
 from kipctl.errors import PipelineError
-from kipctl.pipeline import class_archive
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.session import spark_session
-class_archive._TIMEOUT_S = 1000  # on a machine however busy
 folder, place = Path(sys.argv[1]), Place("local[1]", {"spark.hadoop.of.option": sys.stdin.read()})
 told, seen, failed = [], [], []
 own = "-".join(("its", "own"))  # as it is not in this process's own command
