@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from own_source import FILES, parsed
@@ -143,3 +144,32 @@ def test_whatever_is_written_goes_through_the_streams_of_the_environment() -> No
         ("kipctl/pipeline/holder.py", "sys.stderr"),  # a log of its own
         ("kipctl/conform/presets/programs/python/driver.py", "print"),  # a program of its own
     }
+
+
+@cache
+def defined(module: str) -> set[str]:
+    """What a module of kipctl has under a name, and a package's modules."""
+    path = Path(*module.split(".")[1:])
+    names = {file.stem for file in FILES if file.parent == path}
+    file = path / "__init__.py" if names else path.with_suffix(".py")
+    for node in ast.walk(parsed(file)):
+        match node:
+            case ast.FunctionDef(name) | ast.ClassDef(name) | ast.Name(name, ast.Store()):
+                names.add(name)
+            case ast.alias(name, asname):
+                names.add(asname or name)
+    return names
+
+
+def test_what_benchmarks_take_from_kipctl_is_there() -> None:
+    """They are not run here, and mypy does not read them."""
+    files = sorted((REPOSITORY / "benchmarks").glob("*.py"))
+    missing = {
+        (file.name, node.module, name.name)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "kipctl"
+        for name in node.names
+        if name.name not in defined(node.module or "")
+    }
+    assert missing == set()
