@@ -99,11 +99,11 @@ class Run(TypedDict):
     kafka_version: str | None
 
 
-class LongestLatency(TypedDict):
+class LongestRecord(TypedDict):
     """The record that took longest: how long, and when it was intended to be sent, in milliseconds
     since the run's start and by the wall clock."""
 
-    latency_ms: float
+    longest_ms: float
     intended_ms: float
     intended: str
     partition: int
@@ -116,7 +116,7 @@ class ProduceDocument(Run, Health):
     warmup_records: int
     latency_ms: Latency
     service_ms: Latency
-    longest: NotRequired[LongestLatency | None]
+    longest_record: NotRequired[LongestRecord | None]
     records_per_second: float
     cpu_seconds: float | None
     redirects: Redirects
@@ -252,7 +252,7 @@ class EndToEndDocument(Run, Reading):
     warmup_records: int
     latency_ms: Latency
     acknowledged_ms: Latency
-    longest: NotRequired[LongestLatency | None]
+    longest_record: NotRequired[LongestRecord | None]
     seconds: float
     records_per_second: float
     cpu_seconds: CpuOfBoth

@@ -127,7 +127,7 @@ def summarize_end_to_end(
         "warmup_records": outcome.spec.warmup_records,
         "latency_ms": times.latency.as_ms(),
         "acknowledged_ms": produced.steady.latency.as_ms(),
-        "longest": longest_record(outcome, times),
+        "longest_record": longest_record(outcome, times),
         "seconds": round(times.seconds, 6),
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": {

@@ -14,7 +14,7 @@ from kipctl.measure.consumer_summary import FetchCalls
 from kipctl.measure.delivery import Delivery
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.lost_and_late import LiveMatcher
-from kipctl.measure.producer_summary import LongestRecord, RecordTimes, record_times
+from kipctl.measure.producer_summary import LongestLatency, RecordTimes, record_times
 from kipctl.measure.time_histogram import TimeHistogram
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.columns import BATCH, READ
@@ -37,7 +37,7 @@ class LiveRecordTimes:
     def __init__(self) -> None:
         self.latency, self._service = TimeHistogram(), TimeHistogram()
         self._bytes, self._first_us, self._last_us = 0, 0, 0
-        self._longest: LongestRecord | None = None
+        self._longest: LongestLatency | None = None
 
     def add(self, times: RecordTimes) -> None:
         if not times.latency.total:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kipctl.documents.common import Action
-from kipctl.documents.runs import LongestLatency, ProduceDocument
+from kipctl.documents.runs import LongestRecord, ProduceDocument
 from kipctl.measure.client_totals import ClientTotals
 from kipctl.measure.distribution import Counting, Distribution
 from kipctl.measure.probe_results import ProbeResult, rows_of_probes
@@ -22,7 +22,7 @@ from kipctl.trace.rows import IntRows
 _RECORDS_AT_ONCE = 1 << 18
 
 
-class LongestRecord(NamedTuple):
+class LongestLatency(NamedTuple):
     """The record of the longest latency, and when it was intended to be sent, on the run's clock;
     both in microseconds."""
 
@@ -41,7 +41,7 @@ class RecordTimes:
     first_us: int
     last_us: int
     """The earliest intended time and the latest acknowledgement."""
-    longest: LongestRecord | None = None
+    longest: LongestLatency | None = None
 
     @property
     def seconds(self) -> float:
@@ -59,7 +59,7 @@ def record_times(
     """
     latencies, services = Counting(), Counting()
     total_bytes, first, last = 0, np.iinfo(np.int64).max, 0
-    longest: list[LongestRecord] = []
+    longest: list[LongestLatency] = []
     for rows in chain.from_iterable(map(_in_portions, batches)):
         acknowledged = rows[rows[:, BATCH["error"]] == 0]
         count, seq, stride, acked = (
@@ -80,7 +80,7 @@ def record_times(
             intended = start_us + (seq + skipped * stride) * interval_ns // 1000
         at = int(np.argmax(acked - intended))
         partition = int(acknowledged[at, BATCH["partition"]])
-        longest.append(LongestRecord(int(acked[at] - intended[at]), int(intended[at]), partition))
+        longest.append(LongestLatency(int(acked[at] - intended[at]), int(intended[at]), partition))
         services.add(acked - acknowledged[:, BATCH["sent_us"]], kept)
         total_bytes += int((acknowledged[:, BATCH["bytes"]] * kept // count).sum())
         if interval_ns:
@@ -167,14 +167,14 @@ def measured_produce(
     return MeasuredProduce(outcome, times, steady, met.finish())
 
 
-def longest_record(outcome: Outcome, times: RecordTimes) -> LongestLatency | None:
+def longest_record(outcome: Outcome, times: RecordTimes) -> LongestRecord | None:
     """Which record of a run took longest, and when that was."""
     if times.longest is None:
         return None
     latency_us, intended_us, partition = times.longest
     into_us = intended_us - outcome.start_us
     return {
-        "latency_ms": latency_us / 1000,
+        "longest_ms": latency_us / 1000,
         "intended_ms": into_us / 1000,
         "intended": wall_time(outcome.wall_start_us + into_us),
         "partition": partition,
@@ -200,7 +200,7 @@ def summarize_produce(
         "warmup_records": outcome.spec.warmup_records,
         "latency_ms": times.latency.as_ms(),
         "service_ms": times.service.as_ms(),
-        "longest": longest_record(outcome, times),
+        "longest_record": longest_record(outcome, times),
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": outcome.cpu_seconds,
         **health_document(outcome.health),

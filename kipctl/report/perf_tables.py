@@ -110,10 +110,10 @@ def acknowledged(document: ProduceDocument | EndToEndDocument, latency: Latency,
 
 def longest(document: ProduceDocument | EndToEndDocument) -> Iterator[str]:
     """When the worst moment of a run was. Of runs of older versions, which do not say, nothing."""
-    if found := document.get("longest"):
+    if found := document.get("longest_record"):
         when = datetime.fromisoformat(found["intended"])
         yield (
-            f"The longest took {found['latency_ms']:,.1f} ms: due {when:%H:%M:%S} UTC,"
+            f"The longest took {found['longest_ms']:,.1f} ms: due {when:%H:%M:%S} UTC,"
             f" {found['intended_ms'] / 1000:,.1f} s after the start, to partition"
             f" {found['partition']}."
         )
