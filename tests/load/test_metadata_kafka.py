@@ -16,12 +16,12 @@ pytestmark = pytest.mark.kafka
 TOPICS = 20
 
 
-def perf_metadata(lab: Lab, words: str) -> list[dict[str, Any]]:
+def perf_metadata(lab: Lab, throughput: int, words: str) -> list[dict[str, Any]]:
     """The clients of a run, every broker's metrics asked."""
     urls = [word for url in lab.metrics_urls for word in ("--metrics-url", url)]
     ran = in_this_process(
         *("perf", "metadata", "--topics", str(TOPICS), "--partitions", "1", "-o", "json"),
-        *("--throughput", "50", "--bootstrap-server", lab.bootstrap_server),
+        *("--throughput", str(throughput), "--bootstrap-server", lab.bootstrap_server),
         *(*urls, *words.split()),
     )
     assert ran.status == 0, ran.err
@@ -41,7 +41,7 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
     with monkeypatch.context() as sooner:  # topics are taken for idle, and Metadata is renewed
         sooner.setattr(phases, "LEAST_IDLE_MS", 1500)
         sooner.setattr(phases, "RENEWED_MS", 1000)
-        kip526, legacy = perf_metadata(lab, "--phase idle-return")
+        kip526, legacy = perf_metadata(lab, 50, "--phase idle-return")
     for client in (kip526, legacy):
         by_name = phases_of(client)
         assert list(by_name) == ["startup", "idle-return"]
@@ -63,6 +63,7 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
 
     changes, librdkafka = perf_metadata(
         lab,
+        10,  # so slow that librdkafka asks for each topic before the next is written to
         "--phase steady --phase leader-changes --for 4 "
         "--client probe --policy kip526 --client librdkafka",
     )
