@@ -2,12 +2,14 @@
 
 A small question takes 24,000 classes (-Xlog:class+load). The first session of a machine has an
 archive of those that it used written at its end, which takes 12 s on a quiet machine; later
-sessions begin with it. A JVM takes an archive
-only with the very Java and jars that made it, and does without it otherwise.
+sessions begin with it. A JVM takes an archive only with the very Java and jars that made it, and
+does without it otherwise.
 """
 
 import hashlib
 import os
+import shutil
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from kipctl.pipeline.launch import cache_folder, java_program, spark_home
 
 _KEPT = 3
 """Archives, the one used last first: each Spark and Java has its own, of 180 MB."""
+_ABANDONED_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +51,23 @@ class ClassArchive:
     def keep(self, write: Callable[[Path], object]) -> None:
         """Have the archive written, by the JVM that records it, and keep it, whole or not at all.
         An archive that cannot be written to the disk is none."""
-        with suppress(OSError), TemporaryDirectory(dir=self.path.parent) as folder:
+        beside = self.path.parent
+        with (
+            suppress(OSError),  # another session may make room, too
+            TemporaryDirectory(dir=beside, ignore_cleanup_errors=True) as folder,
+        ):
             written = Path(folder) / self.path.name
             write(written)
             if written.exists():
                 written.replace(self.path)
             else:
                 self.path.touch()
-        others = sorted(self.path.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
-        for path in others[:-_KEPT]:
-            path.unlink(missing_ok=True)
+            others = sorted(beside.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
+            for path in others[:-_KEPT]:
+                path.unlink(missing_ok=True)
+            for path in beside.glob("tmp*"):  # of a session that was killed
+                if path.stat().st_mtime < time.time() - _ABANDONED_S:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:

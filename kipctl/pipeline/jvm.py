@@ -173,10 +173,12 @@ def leave(session: SparkSession) -> None:
 def keep(archive: ClassArchive) -> None:
     """Have the JVM write the archive, and end it: that of the next session maps it."""
     if (gateway := SparkContext._gateway) and _process(gateway):
-        with suppress(Py4JError):  # it ends meanwhile: the next session writes it
-            archive.keep(partial(_write_classes, gateway))
-        end(gateway, signal.SIGTERM)
-        forget(gateway)
+        try:
+            with suppress(Py4JError):  # it ends meanwhile: the next session writes it
+                archive.keep(partial(_write_classes, gateway))
+        finally:
+            end(gateway, signal.SIGTERM)
+            forget(gateway)
 
 
 def _write_classes(gateway: JavaGateway, path: Path) -> None:

@@ -30,7 +30,7 @@ from kipctl.pipeline.executors import (
     why_no_executor,
 )
 from kipctl.pipeline.failures import failure_of
-from kipctl.pipeline.interrupts import Interrupts, interrupts
+from kipctl.pipeline.interrupts import Interrupts, interrupts, interrupts_as_usual
 from kipctl.pipeline.jvm import (
     await_executor,
     begin,
@@ -129,7 +129,8 @@ def spark_session(
                 _stop(session)
         if first and not interrupt.was_interrupted:
             progress("Keeping Spark's classes, once, for a quicker start from now on.")
-            keep(first)
+            with interrupts_as_usual():  # a JVM that writes takes no signal before it is done
+                keep(first)
 
 
 def _demand_listening(place: Place) -> None:

@@ -4,10 +4,16 @@ That a JVM of Spark's records and maps it is in test_session.py.
 """
 
 import os
+import signal
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
+from kipctl.pipeline import jvm
 from kipctl.pipeline.class_archive import ClassArchive, class_archive
 
 
@@ -93,3 +99,45 @@ def test_the_three_used_last_are_kept(tmp_path: Path) -> None:
     own.keep(a_jvm)
     kept = {path.stem for path in tmp_path.iterdir()}
     assert kept == {"own", "newest", "newer"}
+
+
+def test_what_a_session_that_was_killed_has_left_is_removed(tmp_path: Path) -> None:
+    for name, mtime in (("tmp-killed", 1000), ("tmp-of-another", None)):
+        (tmp_path / name).mkdir()
+        a_jvm(tmp_path / name / "x.jsa")
+        os.utime(tmp_path / name, mtime and (mtime, mtime))
+    ClassArchive(tmp_path / "x.jsa").keep(a_jvm)
+    assert {path.name for path in tmp_path.iterdir()} == {"x.jsa", "tmp-of-another"}
+
+
+def test_another_session_may_make_room_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "gone.jsa").symlink_to(tmp_path / "nowhere")  # listed, and not to be looked at
+    archive = ClassArchive(tmp_path / "x.jsa")
+    archive.keep(a_jvm)
+    assert not archive.is_missing
+
+
+def test_a_jvm_that_is_interrupted_as_it_writes_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears of no signal before all is written."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for of, name in (
+        *((SparkContext, name) for name in ("_active_spark_context", "_gateway", "_jvm")),
+        (SparkSession, "_instantiatedSession"),
+    ):
+        monkeypatch.setattr(of, name, None)
+    monkeypatch.setattr(jvm, "_write_classes", interrupted)
+    monkeypatch.setattr(jvm, "_END_TIMEOUT_S", 0.1)
+    deaf = ["sh", "-c", "trap '' TERM; echo; read ends"]
+    with subprocess.Popen(deaf, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        SparkContext._gateway = SimpleNamespace(proc=process)
+        with pytest.raises(KeyboardInterrupt):
+            jvm.keep(ClassArchive(tmp_path / "x.jsa"))
+        assert process.returncode == -signal.SIGKILL
+    assert not list(tmp_path.iterdir())
