@@ -74,10 +74,11 @@ def record_times(
         count, seq, stride, acked, skipped, kept = (
             column[kept > 0] for column in (count, seq, stride, acked, skipped, kept)
         )
+        seq = seq + skipped * stride
         # The first of a batch's records is the one that waited longest.
         intended = acknowledged[:, BATCH["intended_us"]]
         if interval_ns:
-            intended = start_us + (seq + skipped * stride) * interval_ns // 1000
+            intended = start_us + seq * interval_ns // 1000
         at = int(np.argmax(acked - intended))
         partition = int(acknowledged[at, BATCH["partition"]])
         longest.append(LongestLatency(int(acked[at] - intended[at]), int(intended[at]), partition))
@@ -85,9 +86,8 @@ def record_times(
         total_bytes += int((acknowledged[:, BATCH["bytes"]] * kept // count).sum())
         if interval_ns:
             within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
-            seqs = np.repeat(seq + skipped * stride, kept) + within * np.repeat(stride, kept)
-            intended = start_us + seqs * interval_ns // 1000
-            latencies.add(np.repeat(acked, kept) - intended)
+            seqs = np.repeat(seq, kept) + within * np.repeat(stride, kept)
+            latencies.add(np.repeat(acked, kept) - (start_us + seqs * interval_ns // 1000))
         else:
             latencies.add(acked - intended, kept)
         first, last = min(first, int(intended.min())), max(last, int(acked.max()))
