@@ -91,6 +91,14 @@ def totals() -> EndToEndTotals:
     return found
 
 
+def test_the_record_that_took_longest_is_kept() -> None:
+    totals = EndToEndTotals(START_US, INTERVAL_NS, 0, 60 * S, 150 * S, 3600 * S)
+    for seq, wait_us in enumerate((5000, 9000, 7000)):
+        due_us = START_US + seq * 1000
+        taken(totals, 1, producer_batches=[batch(seq, seq, 1, 0, acked_us=due_us + wait_us)])
+    assert totals.acknowledged.record_times.longest == (9000, START_US + 1000, 1)
+
+
 def exposed(metrics: list[Metric], generate: Any = generate_latest) -> str:
     class Given(Collector):
         def collect(self) -> list[Metric]:

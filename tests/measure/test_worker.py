@@ -51,6 +51,7 @@ from kipctl.security.tokens import (
     TokenSource,
     UnsignedToken,
 )
+from kipctl.trace.clock import wall_time
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
@@ -165,6 +166,12 @@ def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
     assert measured.times.last_us == start_us + max(row["acked_us"] for row in batches)
     summary = summarize_produce(measured, [], None)
     assert summary["metadata_rpcs"]["by_cause"] == {"start": 3}
+    worst = summary["longest_record"]
+    assert worst is not None
+    into_us = round(worst["intended_ms"] * 1000)
+    assert worst["longest_ms"] == latencies[-1] / 1000
+    assert into_us in {row["intended_us"] for row in batches}
+    assert worst["intended"] == wall_time(outcome.wall_start_us + into_us)
 
 
 def test_a_worker_is_a_client_of_its_own() -> None:
