@@ -167,24 +167,26 @@ def test_stale_metadata_is_not_to_undo_a_hint(wire, shown, is_of_another):
     assert ("hint-undone" in wire.found()) == (shown == (1, 0) and not is_of_another)
 
 
-@pytest.mark.parametrize("is_of_another", [False, True])
-def test_a_hint_is_undone_by_who_followed_it(wire, is_of_another):
-    """The new leader is not ready at first; or another of the name is refused last, and stays."""
+@pytest.mark.parametrize("other_is_refused", ["never", "first", "last"])
+def test_a_hint_is_undone_by_who_followed_it(wire, other_is_refused):
+    """The new leader is not ready at first; or another of the name is refused too, and stays."""
     first, second = wire.connect_to(1, 2)
     other = wire.connect(1)
+    refused = {"never": [first, second], "first": [other, first], "last": [first, other]}
     for number in range(3):
-        first.call(batch(number), HINTED)
-        (other if is_of_another else second).call(batch(100 + number), REFUSED)
+        for at, answer in zip(refused[other_is_refused], (HINTED, REFUSED), strict=True):
+            at.call(batch(number), answer)
         wire.after(1000)
         second.call(batch(10 + number), DONE)
         wire.after(BACKOFF_US)
         second.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(1000)
-        if is_of_another:
+        if other_is_refused != "never":
             other.call(batch(200 + number), HINTED)
             second.call(batch(300 + number), DONE)
             wire.after(20_000_000)
-    assert ("hint-undone" in wire.found()) is not is_of_another
+            wire.observer.tick(wire.now)
+    assert ("hint-undone" in wire.found()) == (other_is_refused == "never")
 
 
 def test_hints_of_fenced_answers_are_to_be_read(wire):
