@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from one_process import in_this_process
-from until_met import MANY, UntilMet
+from until_met import MANY, UntilOver
 
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.experiments.arms.figures import figures
@@ -88,7 +88,7 @@ def test_every_acknowledged_record_is_in_the_log_once_through_a_restart(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a run whose action a restart is."""
-    monkeypatch.setattr(measure, "PlannedActions", UntilMet)
+    monkeypatch.setattr(measure, "PlannedActions", UntilOver)
     words = (
         f"perf e2e --num-records {MANY} --throughput 400 --record-size 50 --partitions 4 "
         "--during restart:2 --every 1 --count 1 -o json"
