@@ -209,7 +209,7 @@ def _sum(ids: Sequence[PartitionId], amounts: Mapping[PartitionId, N]) -> N | No
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:
-    return 100 * part / whole if part is not None and whole else None
+    return 100 * (part / whole) if part is not None and whole else None
 
 
 def unreported(

@@ -114,6 +114,8 @@ def test_rates_and_their_price() -> None:
     assert cost_per_month(b.cross_bytes_per_s, 0.02) == pytest.approx(51.84)
     (idle,) = summarize(CHOICES[:1], FACTS, HELD, {PartitionId("t", 0): 0.0})
     assert (idle.bytes_per_s, idle.cross_percent, idle.unreported) == (0, None, ())
+    (third,) = summarize(CHOICES[1:2], FACTS, HELD, {PartitionId("t", 1): 1 / 3})
+    assert third.cross_percent == 100  # all of it, whatever 100 times a third is
 
 
 def test_a_sum_that_nobody_told_all_of_is_not_known() -> None:
