@@ -1,8 +1,6 @@
 """Whether topics of kipctl's own runs are gone from a cluster. Used by tests."""
 
-import re
-import time
-
+from kipctl.process import wait_until
 from kipctl.protocol.metadata import metadata_request
 from kipctl.transport.request import Cluster
 
@@ -11,14 +9,11 @@ _TIMEOUT_S = 60.0
 
 def await_no_own_topics(cluster: Cluster) -> None:
     """Wait until no broker shows any: the next test may ask another one than this test did."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    cluster.metadata(())
-    for broker in cluster.nodes:
-        while left := _shown_by(cluster, broker):
-            assert time.monotonic() < deadline, f"left: {', '.join(left)}"
-            time.sleep(0.05)
 
+    def shown() -> set[str]:
+        cluster.metadata(())
+        answers = [cluster.broker(id).request(metadata_request(None)) for id in cluster.nodes]
+        names = {topic.name or "" for answer in answers for topic in answer.topics}
+        return {name for name in names if name.startswith("kipctl-")}
 
-def _shown_by(cluster: Cluster, broker: int) -> list[str]:
-    names = [t.name or "" for t in cluster.broker(broker).request(metadata_request(None)).topics]
-    return [name for name in names if re.fullmatch("kipctl-.*", name)]
+    assert wait_until(lambda: not shown(), _TIMEOUT_S), shown()

@@ -22,6 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.udf import UserDefinedFunction
+from pyspark.sql.utils import to_java_array
 from pyspark.util import PythonEvalType
 
 from kipctl.pipeline.class_archive import ClassArchive
@@ -192,23 +193,16 @@ def _write_classes(gateway: JavaGateway, path: Path) -> None:
         for method in java.Class.forName("javax.management.MBeanServer").getMethods()
         if method.getName() == "invoke"
     )
-    command = _java_array(gateway, java.String, "dynamic_dump", str(path))
+    command = to_java_array(gateway, java.String, ["dynamic_dump", str(path)])
     name = java.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     arguments = (
         name,
         "vmCds",
-        _java_array(gateway, java.Object, command),
-        _java_array(gateway, java.String, "[Ljava.lang.String;"),
+        to_java_array(gateway, java.Object, [command]),
+        to_java_array(gateway, java.String, ["[Ljava.lang.String;"]),
     )
     with suppress(Py4JJavaError):
-        invoke.invoke(server, _java_array(gateway, java.Object, *arguments))
-
-
-def _java_array(gateway: JavaGateway, of: JavaClass, *values: object) -> JavaObject:
-    array = gateway.new_array(of, len(values))
-    for index, value in enumerate(values):
-        array[index] = value
-    return array
+        invoke.invoke(server, to_java_array(gateway, java.Object, arguments))
 
 
 def _process(gateway: JavaGateway) -> "subprocess.Popen[bytes] | None":

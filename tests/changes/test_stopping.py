@@ -33,10 +33,13 @@ class TestPause:
 
     def test_it_stops_after_the_batch_and_is_resumed(self, fake: Reassigning) -> None:
         told = []
-        asked = ("changes pause --dry-run", "changes list", "changes pause")
-        fake.changes = [lambda: told.extend(fake.kipctl(words) for words in asked)]
+        asked = ("changes list", "changes pause")
+        fake.changes = [
+            lambda: told.append(fake.kipctl("changes pause --dry-run")),
+            lambda: told.extend(fake.kipctl(words) for words in asked),
+        ]
         ran = fake.kipctl(DRAIN, status=5)
-        assert "Paused: 1 of 3 batches is done." in ran.err
+        assert "Paused: 2 of 3 batches are done." in ran.err  # the first was asked with --dry-run
         entry = fake.entries()[-1].id
         go_on = f"Go on: kipctl changes resume {entry} or undo: kipctl undo {entry}"
         assert ran.err.splitlines()[-1] == go_on
@@ -48,7 +51,7 @@ class TestPause:
         assert "changes resume" not in history.out
         assert "kipctl undo" not in history.out
         assert "It stops after its batch: kipctl reassign --drain 3" in pause.err
-        assert len(fake.altered) == 1
+        assert len(fake.altered) == 2
         assert not any(fake.configs.values())
         assert fake.states() == ["submitted"]
         fake.kipctl(RESUME)

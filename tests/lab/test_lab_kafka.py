@@ -226,12 +226,12 @@ def test_a_broker_that_dies_at_its_start_shows_its_last_error_and_keeps_its_log(
 
 
 STOPS_IN_ITS_START = """
-import sys, time
+import signal, sys
 from kipctl.cli.app import main
 from kipctl.lab.cluster import Lab
 def stop_here(*of):
     print("here", file=sys.stderr, flush=True)
-    time.sleep(600)
+    signal.pause()
 setattr(Lab, {at!r}, stop_here)
 main()
 """

@@ -4,7 +4,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.lab.cluster import Lab
+from kipctl.process import wait_until
 
 Process = subprocess.Popen[str]
 _LET_GO_S = 60.0
@@ -69,6 +69,4 @@ def holders_of(path: Path) -> dict[int, str]:
 def await_let_go(path: Path) -> None:
     """Wait until no process but this one has it open. pyarrow closes in the background what it has
     read: a process that goes on has that open a moment longer."""
-    deadline = time.monotonic() + _LET_GO_S
-    while holders := holders_of(path):
-        assert time.monotonic() < deadline, holders
+    assert wait_until(lambda: not holders_of(path), _LET_GO_S), holders_of(path)

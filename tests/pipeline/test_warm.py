@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +22,7 @@ from kipctl.errors import ExitStatus, PipelineError
 from kipctl.pipeline import warm
 from kipctl.pipeline.holder import _Keeper
 from kipctl.pipeline.place import Place
-from kipctl.process import identify
+from kipctl.process import identify, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -76,20 +75,21 @@ def kipctl(*words: str | Path, folder: Path | None = None) -> subprocess.Complet
 
 
 def awaited(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        select.select([], [], [], 0.01)
+    assert wait_until(condition, _TIMEOUT_S)
 
 
 def awaited_idle(uses: int) -> warm.WarmStatus:
     """The status once a client that has gone is forgotten."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    while (now := warm.status()) is None or now.is_busy:
-        assert time.monotonic() < deadline
-        select.select([], [], [], 0.01)
-    assert now.analyses == uses
-    return now
+    idle: list[warm.WarmStatus] = []
+
+    def is_idle() -> bool:
+        if (now := warm.status()) and not now.is_busy:
+            idle.append(now)
+        return bool(idle)
+
+    awaited(is_idle)
+    assert idle[0].analyses == uses
+    return idle[0]
 
 
 def is_alive(pid: int) -> bool:

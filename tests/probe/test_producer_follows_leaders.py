@@ -224,16 +224,13 @@ def test_refused_batches_in_flight_reach_the_new_leader_in_order_and_once(
 def test_a_batch_that_waits_behind_another_s_retry_waits_for_no_metadata() -> None:
     """Both are refused, and know who leads now; that one keeps the first for long, and then leads
     no more. The second has its own leader named anew while it is held up: that costs it nothing."""
-    held_us = 50_000
 
     def move(produced: Attempt) -> Waiting:
         yield from cluster.another_request(produced)
         cluster.elect(0, 2)
 
     def hold(produced: Attempt) -> Waiting:
-        until_us = cluster.now_us() + held_us
-        while cluster.now_us() < until_us:
-            yield
+        yield from cluster.pause(50_000)
         cluster.elect(0, 1)
 
     def script(produced: Attempt) -> Waiting | None:
@@ -257,9 +254,7 @@ def test_every_batch_waits_for_metadata_while_nobody_leads() -> None:
         cluster.move((TOPIC, 0), Leader(-1, 6))
 
     def find(_: Attempt) -> Waiting:
-        until_us = cluster.now_us() + nobody_us
-        while cluster.now_us() < until_us:
-            yield
+        yield from cluster.pause(nobody_us)
         cluster.elect(0, 2)
 
     def script(produced: Attempt) -> Waiting | None:
