@@ -203,6 +203,7 @@ def test_what_was_acknowledged_is_waited_for_however_the_producer_ends(
         missing,
     )
     notes = " ".join(e2e_answer(document)[0].others)
+    assert notes.startswith("The longest took ")
     assert ("4 were acknowledged and not delivered." in notes) == (missing == 4)
     assert ("missing is not known" in notes) == (missing is None)
     assert "did not come" not in notes

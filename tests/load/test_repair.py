@@ -118,6 +118,8 @@ def test_what_was_settled_becomes_a_run_that_says_that_it_failed_and_is_repaired
     assert [document[name] for name in not_known] == [None] * len(not_known)
     [answer] = perf_answer(document)
     assert answer.first.startswith(f"{sent:,} of {sent:,} records settled were acknowledged")
+    longest_ms = max(batch["acked_us"] - batch["intended_us"] for batch in batches) / 1000
+    assert answer.others[0].startswith(f"The longest took {longest_ms:,.1f} ms: due ")
     [note] = perf_tables(document)[0].notes
     assert note.endswith("is not known: it did not come to tell.")
     assert {batch["topic"] for batch in batches} == {"t"}
