@@ -189,6 +189,22 @@ def test_a_hint_is_undone_by_who_followed_it(wire, other_is_refused):
     assert ("hint-undone" in wire.found()) == (other_is_refused == "never")
 
 
+def test_a_hint_is_undone_also_after_the_leader_moved_on(wire):
+    """It has followed two hints, one after the other, and goes back to the first leader."""
+    first, second, third = wire.connect_to(1, 2, 3)
+    for number in range(3):
+        epoch = 2 * number + 1
+        first.call(batch(number), produced((0, NOT_LEADER), hint=(2, epoch)))
+        wire.after(1000)
+        second.call(batch(number), produced((0, NOT_LEADER), hint=(3, epoch + 1)))
+        wire.after(1000)
+        third.call(batch(10 + number), DONE)
+        wire.after(BACKOFF_US)
+        third.call(ask_metadata(TOPIC), metadata((1, 0)))
+        wire.after(1000)
+    assert "hint-undone" in wire.found()
+
+
 def test_hints_of_fenced_answers_are_to_be_read(wire):
     first, second = wire.connect_to(1, 2)
     for number in range(3):
