@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
+from kipctl.counts import counted
 from kipctl.errors import UsageError, did_you_mean, refusals_reported
 from kipctl.next_step import Command
 from kipctl.redaction import redacted
@@ -242,20 +243,33 @@ def recorded_as(name: str, variables: Mapping[str, str]) -> tuple[Path, ...]:
 def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[str], Path | None]:
     """Where the run of a name is recorded: in the store as NAME-name, or in that folder.
 
-    Raises UsageError for a name or a folder that cannot be.
+    Raises UsageError for a name or a folder that cannot be, or that has runs already: an experiment
+    would come upon them after minutes, and who reads runs by that name would read both.
     """
-    if record is not None and "/" in record:
+    if record is None:
+        return lambda _: None
+    if "/" in record:
         if Path(record).exists() and not Path(record).is_dir():
             raise UsageError(f"--record {record} is no folder.", "Name a folder, or a new one.")
-    elif record is not None:
-        folder_of(f"{record}-", variables)
+        of_runs = (RUN_FILE, ROWS_FOLDER)
+        there = [
+            path
+            for path in _matching("*", Path(record))
+            if any((path / name).exists() for name in of_runs)
+        ]
+        remove = Command("runs remove", *(str(path) for path in there))
+    else:
+        there = [*_matching(f"{record}-*", folder_of(f"{record}-", variables).parent)]
+        remove = Command("runs remove", f"{record}-*")
+    if there:
+        others = f" and {counted(len(there) - 1, 'other')}" if there[1:] else ""
+        raise UsageError(
+            f"Runs are recorded as {record} already: {there[0].name}{others}.",
+            "Name another one with --record, or remove them: " + remove,
+        )
 
-    def folder(name: str) -> Path | None:
-        if record is None:
-            return None
-        if "/" in record:
-            return Path(record) / name
-        return folder_of(f"{record}-{name}", variables)
+    def folder(name: str) -> Path:
+        return Path(record, name) if "/" in record else folder_of(f"{record}-{name}", variables)
 
     return folder
 

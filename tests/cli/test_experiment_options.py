@@ -11,6 +11,7 @@ from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, paragraphs
+from kipctl.trace.store import Run
 from kipctl.trace.stored_runs import run_folders
 
 
@@ -19,6 +20,23 @@ def test_runs_are_recorded_by_name_or_in_a_folder(tmp_path: Path) -> None:
     assert run_folders(None, variables)("one") is None
     assert run_folders("roll", variables)("one") == tmp_path / "roll-one"
     assert run_folders("./there", variables)("one") == Path("there/one")
+
+
+def test_a_name_that_has_runs_is_refused_before_anything_begins(tmp_path: Path) -> None:
+    variables = {"KIPCTL_RUNS": str(tmp_path)}
+    for number in (1, 2, 3):
+        Run.create(tmp_path / f"redirect-probe.{number}").describe({})
+    Path(tmp_path, "not-a-run").mkdir()
+    with pytest.raises(UsageError) as refused:
+        run_folders("redirect", variables)
+    assert refused.value.what == (
+        "Runs are recorded as redirect already: redirect-probe.1 and 2 others."
+    )
+    assert refused.value.next_step.endswith("kipctl runs remove 'redirect-*'")
+    with pytest.raises(UsageError, match=r"redirect-probe\.1 and 2 others"):
+        run_folders(f"{tmp_path}", variables)
+    assert run_folders("redir", variables)("probe.1") == tmp_path / "redir-probe.1"
+    assert run_folders(f"{tmp_path}/not-a-run", variables)("probe.1")
 
 
 def test_the_page_of_the_runs_begins_with_what_was_reported(
