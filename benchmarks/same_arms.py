@@ -12,8 +12,8 @@ import argparse
 import sys
 from dataclasses import replace
 
-from kipctl.experiments.arms.arm import parse_arm
 from kipctl.experiments.arms.differ import Differing, differing
+from kipctl.experiments.arms.names import parse_arm
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.experiment import measure_arms

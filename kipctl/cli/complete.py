@@ -176,7 +176,7 @@ def _clusters(words: Sequence[str], environment: "Environment") -> Iterable[str]
 
 
 def _arms(words: Sequence[str], environment: "Environment") -> Iterable[str]:
-    from kipctl.experiments.arms.arm import ARMS
+    from kipctl.experiments.arms.names import ARMS
 
     return ARMS
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kipctl.documents.experiments import DemoDocument, RedirectMeasured
-from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.names import parse_arms
 from kipctl.experiments.arms.stand import Place, standing
 from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.experiment import measure_arms

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from trace_rows import table
 
-from kipctl.experiments.arms.arm import parse_arm
 from kipctl.experiments.arms.arm_runs import ArmRuns
 from kipctl.experiments.arms.figures import Figures, latencies_of
+from kipctl.experiments.arms.names import parse_arm
 from kipctl.experiments.arms.tapped import ArmRun
 from kipctl.trace.rows import IntRows
 

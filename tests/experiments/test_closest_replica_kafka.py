@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.names import parse_arms
 from kipctl.experiments.arms.stand import Place, standing
 from kipctl.experiments.closest_replica import experiment
 from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest

@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.experiments.arms.arm import (
-    CommandClient,
-    JavaClient,
-    LibrdkafkaClient,
-    ProbeClient,
-    parse_arm,
-)
+from kipctl.experiments.arms.command_arm import CommandArm
+from kipctl.experiments.arms.java_arm import JavaArm
+from kipctl.experiments.arms.librdkafka_arm import LibrdkafkaArm
+from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.experiments.own.file import OwnPlan, read_experiment
 from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
 from kipctl.probe.leadership import LeaderDiscovery
@@ -63,16 +60,14 @@ def test_arms_are_clients_with_settings_commands_and_versions_of_brokers(
         command = ["./producer", "{bootstrap}", "{topic}"]
         """
     )
-    assert [one.arm.name for one in plan.arms] == ["own", "java", "old", "mine"]
-    assert [one.arm.client for one in plan.arms] == [
-        ProbeClient(LeaderDiscovery.BASELINE),
-        JavaClient("3.9.1"),
-        LibrdkafkaClient(1, "2.4.0"),
-        CommandClient(("./producer", "{bootstrap}", "{topic}")),
+    settings = {"linger.ms": "5", "enable.idempotence": "false"}
+    assert [one.arm for one in plan.arms] == [
+        ProbeArm(name="own", discovery=LeaderDiscovery.BASELINE, settings=(*settings.items(),)),
+        JavaArm(name="java", version="3.9.1"),
+        LibrdkafkaArm(name="old", version="2.4.0", retry_backoff_ms=1),
+        CommandArm(name="mine", words=("./producer", "{bootstrap}", "{topic}")),
     ]
-    assert plan.arms[0].arm.properties == {"linger.ms": "5", "enable.idempotence": "false"}
-    assert plan.load.of(plan.arms[0].arm).properties["linger.ms"] == "5"
-    assert plan.arms[2].arm.properties == {"retry.backoff.ms": "1"}
+    assert plan.load.of(plan.arms[0].arm).properties == {**plan.load.properties, **settings}
     assert plan.kafka_versions == ("4.0.0", "3.9.2")
     assert (plan.load.num_records, plan.load.warmup_records) == (2000, 400)
     assert plan.load.properties["enable.idempotence"] == "false"
@@ -118,8 +113,3 @@ def test_what_makes_no_sense_is_named(read: Callable[[str], OwnPlan], text: str,
     with pytest.raises(UsageError) as refused:
         read(text)
     assert said in str(refused.value)
-
-
-def test_a_release_of_librdkafka_is_an_arm_everywhere() -> None:
-    assert parse_arm("librdkafka-2.4.0").client == LibrdkafkaClient(None, "2.4.0")
-    assert parse_arm("librdkafka-20ms").client == LibrdkafkaClient(20)

@@ -3,43 +3,45 @@
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.experiments.arms.arm import (
-    ARMS,
-    WITHOUT_HINTS,
-    Arm,
-    Client,
-    CommandClient,
-    JavaClient,
-    LibrdkafkaClient,
-    ProbeClient,
-    in_turn,
-    java_versions,
-    pairs,
-    parse_arm,
-    parse_arms,
-)
+from kipctl.experiments.arms.arm import WITHOUT_HINTS, Arm, in_turn, pairs
+from kipctl.experiments.arms.command_arm import CommandArm
+from kipctl.experiments.arms.java_arm import JavaArm
+from kipctl.experiments.arms.librdkafka_arm import LibrdkafkaArm
+from kipctl.experiments.arms.names import ARMS, parse_arm, parse_arms
+from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.fetch import FetchResponse
 from kipctl.protocol.produce import ProduceResponse
 
+_PROBE = {of: ProbeArm(name=f"probe-{of}", discovery=of) for of in LeaderDiscovery}
+
 
 @pytest.mark.parametrize(
-    ("name", "client", "takes_hints", "kip_arm"),
+    ("arm", "takes_hints", "kip_arm"),
     [
-        ("probe-kip951", ProbeClient(LeaderDiscovery.KIP951), True, "with hints"),
-        ("probe-refresh", ProbeClient(LeaderDiscovery.REFRESH), False, "rejected alternative"),
-        ("probe-baseline", ProbeClient(LeaderDiscovery.BASELINE), False, "baseline"),
-        ("java-3.6.0", JavaClient("3.6.0"), False, "baseline"),
-        ("java-3.6.1", JavaClient("3.6.1"), False, "rejected alternative"),
-        ("java-3.9.1", JavaClient("3.9.1"), True, "with hints"),
-        ("librdkafka", LibrdkafkaClient(), False, ""),
-        ("librdkafka-5ms", LibrdkafkaClient(5), False, ""),
+        (_PROBE[LeaderDiscovery.KIP951], True, "with hints"),
+        (_PROBE[LeaderDiscovery.REFRESH], False, "rejected alternative"),
+        (_PROBE[LeaderDiscovery.BASELINE], False, "baseline"),
+        (JavaArm(name="java-3.6.0", version="3.6.0"), False, "baseline"),
+        (JavaArm(name="java-3.6.1", version="3.6.1"), False, "rejected alternative"),
+        (JavaArm(name="java-3.9.1", version="3.9.1"), True, "with hints"),
+        (LibrdkafkaArm(name="librdkafka"), False, ""),
+        (LibrdkafkaArm(name="librdkafka-5ms", retry_backoff_ms=5), False, ""),
+        (LibrdkafkaArm(name="librdkafka-2.4.0", version="2.4.0"), False, ""),
     ],
 )
-def test_an_arm_by_its_name(name: str, client: Client, takes_hints: bool, kip_arm: str) -> None:
-    assert parse_arm(name) == Arm(name, client)
-    assert parse_arm(name).takes_hints is takes_hints
-    assert parse_arm(name).kip_arm == kip_arm
+def test_an_arm_by_its_name(arm: Arm, takes_hints: bool, kip_arm: str) -> None:
+    assert parse_arm(arm.name) == arm
+    assert (arm.takes_hints, arm.kip_arm) == (takes_hints, kip_arm)
+
+
+def test_librdkafka_sends_to_a_random_partition_and_has_its_own_settings() -> None:
+    given = {"acks": "1", "partitioner.class": "RoundRobinPartitioner"}
+    assert parse_arm("java-3.9.1").given(given) == given
+    assert parse_arm("librdkafka-2.4.0-5ms").given(given) == {
+        "acks": "1", "sticky.partitioning.linger.ms": "0", "retry.backoff.ms": "5"
+    }  # fmt: skip
+    assert parse_arm("librdkafka").given({"acks": "1"}) == {"acks": "1"}
 
 
 def test_hints_are_taken_from_a_java_client_by_older_versions_or_out_of_the_answers() -> None:
@@ -78,8 +80,9 @@ def test_a_command_is_two_arms_with_hints_and_without() -> None:
         ("other-unhinted", True),
         ("other", False),
     ]
-    assert arms[2].client == CommandClient(("./app", "--to", "{bootstrap}", "a, b", "{topic}"))
-    assert arms[4].client == CommandClient(("x,y", "z"))
+    words = ("./app", "--to", "{bootstrap}", "a, b", "{topic}")
+    assert arms[2] == CommandArm(name="mine", words=words)
+    assert arms[4] == CommandArm(name="other", words=("x,y", "z"))
     compared = [(a.name, b.name, b.takes_hints) for a, b in pairs(arms)]
     assert compared == [("mine-unhinted", "mine", True), ("other-unhinted", "other", True)]
 
@@ -110,9 +113,8 @@ def test_a_command_is_no_arm_where_records_are_read_too() -> None:
         parse_arms("mine=./app")
 
 
-def test_all_arms_need_these_java_clients_and_are_compared_so() -> None:
+def test_all_arms_are_compared_so() -> None:
     arms = parse_arms(",".join(ARMS))
-    assert java_versions(arms) == ("3.6.0", "4.3.1")
     assert [(without.name, with_it.name) for without, with_it in pairs(arms)] == [
         ("probe-baseline", "probe-refresh"),
         ("probe-baseline", "probe-kip951"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.names import parse_arms
 from kipctl.experiments.redirect.gain_curve import behind_ms, hinted_pairs, read_off, saved
 from kipctl.experiments.redirect.published import KIP, published_cut_percent, set_up_differences
 

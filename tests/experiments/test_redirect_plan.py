@@ -7,7 +7,7 @@ from collections import namedtuple
 import pytest
 
 from kipctl.errors import RefusedError, UsageError
-from kipctl.experiments.arms.arm import ARMS, parse_arm, parse_arms
+from kipctl.experiments.arms.names import ARMS, parse_arm, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.plan import (

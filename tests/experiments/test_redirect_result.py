@@ -9,7 +9,7 @@ from redirect_runs import arm_runs, batch, redirect
 from trace_rows import record, table
 
 from kipctl.errors import UsageError
-from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.names import parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.plan import Scale, planned

@@ -5,9 +5,9 @@ import pytest
 from trace_rows import table
 
 from kipctl.errors import UsageError
-from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.figures import Figures
 from kipctl.experiments.arms.halves import Half, Records, figures_in, halves, records
+from kipctl.experiments.arms.names import parse_arms
 from kipctl.experiments.arms.restarts import Restart
 from kipctl.experiments.roll.experiment import actions, unsettled
 from kipctl.experiments.roll.plan import RollPlan, nodes_of, sizes

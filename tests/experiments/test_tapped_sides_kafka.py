@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kipctl.experiments.arms.arm import parse_arm
 from kipctl.experiments.arms.end_to_end import CONSUMER, PRODUCER, Load, measure_both
 from kipctl.experiments.arms.experiment import recorded_in
+from kipctl.experiments.arms.names import parse_arm
 from kipctl.experiments.arms.stand import Place, standing
 from kipctl.lab.cluster import Lab
 from kipctl.load.own_topic import own_topic

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from kipctl.documents.experiments import RollExperimentDocument
-from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.end_to_end import Written
 from kipctl.experiments.arms.figures import Figures
 from kipctl.experiments.arms.halves import Records, halves
+from kipctl.experiments.arms.names import parse_arms
 from kipctl.experiments.arms.restarts import Restart
 from kipctl.experiments.roll.experiment import RolledRun, cell_document
 from kipctl.experiments.roll.published import published_for

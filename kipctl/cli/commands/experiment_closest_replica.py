@@ -38,7 +38,7 @@ def closest_replica(
     For each client, without and with its rack: bytes by rack, the end-to-end latency that following
     adds, and what it feels when the brokers of its rack are ended and started again (on a lab).
     """
-    from kipctl.experiments.arms.arm import parse_arms
+    from kipctl.experiments.arms.names import parse_arms
     from kipctl.experiments.closest_replica.experiment import ClosestPlan, chosen_rack, run_closest
     from kipctl.report.experiment_replica_tables import replica_answer, replica_tables
 

@@ -62,7 +62,7 @@ def redirect(
     Every client sends the same load through a tap of its own, in turn, and is measured there by
     the same rule. The result stands beside the published one, with what is set up otherwise.
     """
-    from kipctl.experiments.arms.arm import parse_arms
+    from kipctl.experiments.arms.names import parse_arms
     from kipctl.experiments.arms.tapped import Conditions
     from kipctl.experiments.redirect.experiment import Question, experiment
     from kipctl.experiments.redirect.gain_curve import STALENESS_MS

@@ -52,7 +52,7 @@ def roll(
     leaders move away and back. Beside it stands what KIP-951 published. It needs a lab: its own, or
     one that --bootstrap-server names.
     """
-    from kipctl.experiments.arms.arm import parse_arms
+    from kipctl.experiments.arms.names import parse_arms
     from kipctl.experiments.roll.experiment import run_roll
     from kipctl.experiments.roll.plan import SCALES, RollPlan, nodes_of, sizes
     from kipctl.report.experiment_roll_tables import roll_answer, roll_tables

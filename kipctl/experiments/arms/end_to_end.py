@@ -15,8 +15,9 @@ from typing import Any, Protocol, TypeVar
 
 from kipctl import __version__
 from kipctl.errors import InterruptedRunError, PipelineError
-from kipctl.experiments.arms.arm import Arm, ProbeClient
+from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.experiment import recorded_in
+from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped import Conditions, began_us
 from kipctl.experiments.arms.tapped import Load as TappedLoad
@@ -45,7 +46,7 @@ from kipctl.trace.store import Run
 
 PRODUCER, CONSUMER = "kipctl-experiment", "kipctl-experiment-consumer"
 """Client ids."""
-OWN = Arm("probe-kip951", ProbeClient(LeaderDiscovery.KIP951))
+OWN = ProbeArm(name="probe-kip951", discovery=LeaderDiscovery.KIP951)
 """kipctl's own client, where it is not the one under test."""
 _ENDLESS = 1 << 40
 """Records, of a load that is told when to end."""
@@ -187,8 +188,8 @@ def warm_up(
 
 def writer_of(arm: Arm, load: Load, stand: Stand) -> AbstractContextManager[Writer]:
     """The arm's producer; through a tap if it is another client's than kipctl's."""
-    if isinstance(arm.client, ProbeClient):
-        return _own_writer(load, stand, arm.client.discovery)
+    if isinstance(arm, ProbeArm):
+        return _own_writer(load, stand, arm.discovery)
     return _tapped_writer(arm, load, stand)
 
 
@@ -196,8 +197,8 @@ def reader_of(
     arm: Arm, load: Load, stand: Stand, client_rack: str = ""
 ) -> AbstractContextManager[Reader]:
     """The arm's consumer at work, which knows its rack if there is one."""
-    if isinstance(arm.client, ProbeClient):
-        return _own_reader(load, stand, arm.client.discovery, client_rack)
+    if isinstance(arm, ProbeArm):
+        return _own_reader(load, stand, arm.discovery, client_rack)
     return _tapped_reader(arm, stand, client_rack)
 
 
@@ -343,7 +344,7 @@ def _tapped_writer(arm: Arm, load: Load, stand: Stand) -> Iterator[Writer]:
     ).of(arm)
     with (
         _tap_of(arm, stand) as (tap, folder),
-        stand.client(arm).producer(given, stand.access.behind(tap.bootstrap_server)) as client,
+        stand.clients[arm].producer(given, stand.access.behind(tap.bootstrap_server)) as client,
     ):
         yield _TappedWriter(client, tap, folder, load, given)
 
@@ -403,12 +404,12 @@ def _tapped_reader(arm: Arm, stand: Stand, client_rack: str) -> Iterator[Reader]
         num_records=_ENDLESS,
         # A group of its own: one that was ended has a member, and offsets of a topic that is gone.
         group=f"{CONSUMER}-{now_us()}",
-        properties={"client.id": CONSUMER, **arm.properties, **rack},
+        properties={**arm.given({"client.id": CONSUMER}), **rack},
         timeout_s=_FOREVER_S,
     )
     with (
         _tap_of(arm, stand) as (tap, folder),
-        stand.client(arm).consumer(given, stand.access.behind(tap.bootstrap_server)) as client,
+        stand.clients[arm].consumer(given, stand.access.behind(tap.bootstrap_server)) as client,
     ):
         yield _TappedReader(client, tap, folder, given)
 

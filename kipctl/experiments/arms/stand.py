@@ -8,17 +8,8 @@ from typing import Any
 
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
-from kipctl.experiments.arms import arm as arms
-from kipctl.experiments.arms.arm import (
-    Arm,
-    LibrdkafkaClient,
-    java_versions,
-    librdkafka_versions,
-)
+from kipctl.experiments.arms.arm import Arm
 from kipctl.lab.cluster import Lab
-from kipctl.lab.ivy import cache_folder
-from kipctl.lab.jars import fetched_jars
-from kipctl.lab.java import find_java
 from kipctl.lab.properties import (
     DEFAULT_KAFKA_VERSION,
     KAFKAS_SESSION,
@@ -29,9 +20,6 @@ from kipctl.lab.properties import (
 )
 from kipctl.load.actions import kafka_version
 from kipctl.load.clients.client import Client
-from kipctl.load.clients.command import CommandClient
-from kipctl.load.clients.java import JavaClient
-from kipctl.load.clients.librdkafka import Librdkafka, fetched
 from kipctl.load.plan import OWN_TOPIC
 from kipctl.load.record import describe
 from kipctl.trace.store import Run
@@ -98,26 +86,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A cluster that is there, `lab` if it is one made for this, and clients by version."""
+    """A cluster that is there, `lab` if it is one made for this, and the clients of arms."""
 
     cluster: Cluster
     access: Access
     kafka_version: str | None
     lab: Lab | None = None
-    java: Mapping[str, JavaClient] = field(default_factory=dict)
-    librdkafka: Mapping[str, Librdkafka] = field(default_factory=dict)
-
-    def client(self, arm: Arm) -> Client:
-        """The client of an arm that is not the probe's."""
-        match arm.client:
-            case arms.JavaClient(version):
-                return self.java[version]
-            case arms.CommandClient(words):
-                return CommandClient(words)
-            case arms.LibrdkafkaClient(version=version) if version:
-                return self.librdkafka[version]
-            case _:
-                return Librdkafka()
+    clients: Mapping[Arm, Client] = field(default_factory=dict)
+    """Of those that are not kipctl's own."""
 
     def describe(
         self,
@@ -145,36 +121,18 @@ class Stand:
 def standing(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) -> Iterator[Stand]:
     """The place, ready; a lab made for it is gone after the block. Raises KipctlError.
 
-    Clients are fetched first, and librdkafka is asked whether it can connect so, so that what is
-    missing is said before anything is started.
+    Clients are fetched first, so that what is missing is said before anything is started.
     """
-    arms = tuple(arms)
-    if place.access and any(isinstance(arm.client, LibrdkafkaClient) for arm in arms):
-        place.access.librdkafka()
-    java = java_clients(java_versions(arms), message)
-    cache = cache_folder().parent / "clients"
-    librdkafka = {
-        version: fetched(version, cache, message) for version in librdkafka_versions(arms)
-    }
+    found = {arm: arm.fetched(place.access, message) for arm in arms}
+    clients = {arm: client for arm, client in found.items() if client is not None}
     if place.access is not None:
         with Cluster(place.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
-            yield Stand(cluster, place.access, kafka_version(cluster), None, java, librdkafka)
+            yield Stand(cluster, place.access, kafka_version(cluster), None, clients)
         return
     lab = Lab.up(place.lab, message)
     try:
         with Cluster(lab.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
-            yield Stand(cluster, lab.access, lab.kafka_version, lab, java, librdkafka)
+            yield Stand(cluster, lab.access, lab.kafka_version, lab, clients)
     finally:
         message("Stopping the cluster.")
         lab.down()
-
-
-def java_clients(
-    versions: Iterable[str], message: Callable[[str], None]
-) -> Mapping[str, JavaClient]:
-    """Java's clients of these releases, fetched if need be. Raises what `fetched_jars` raises."""
-    found = {}
-    for version in versions:
-        java = find_java()
-        found[version] = JavaClient(version, java.path, fetched_jars(version, java, message).paths)
-    return found

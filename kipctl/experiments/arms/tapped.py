@@ -9,8 +9,9 @@ from typing import Any, cast
 from kipctl.documents.common import Action
 from kipctl.documents.experiments import ClientSays, TapConditions
 from kipctl.errors import InterruptedRunError, RefusedError
-from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
+from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.figures import Figures, figures_of, service
+from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.experiments.arms.stand import Stand
 from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
 from kipctl.load.clients.command import RunningCommand
@@ -82,20 +83,13 @@ class Load:
     """It ends before all records are sent once the client has met so many moved leaders; 0: not."""
 
     def of(self, arm: Arm) -> ProducerLoad:
-        """The load with the arm's own properties.
-
-        librdkafka has no round robin; without stickiness each record's partition is random.
-        """
-        properties = {**self.properties, **arm.properties}
-        if isinstance(arm.client, LibrdkafkaClient) and "partitioner.class" in properties:
-            del properties["partitioner.class"]
-            properties["sticky.partitioning.linger.ms"] = "0"
+        """The load with the arm's own properties."""
         return ProducerLoad(
             topic=self.topic,
             num_records=self.num_records,
             throughput=self.throughput,
             record_size=self.record_size,
-            properties=properties,
+            properties=arm.given(self.properties),
             warmup_records=self.warmup_records,
         )
 
@@ -152,7 +146,7 @@ def run_arm(
     actions = [action.as_document(tapped.start_us) for action in executed.performed]
     figures = figures_of(run, load.warmup_records)
     found = ArmRun(arm, figures, claims, actions, executed.busy)
-    discovery = {"leader_discovery": _discovery(arm), "warmup_records": load.warmup_records}
+    discovery = {"leader_discovery": arm.leader_discovery, "warmup_records": load.warmup_records}
     stand.describe(
         run,
         command,
@@ -199,19 +193,13 @@ def run_arm(
     return found
 
 
-def _discovery(arm: Arm) -> str:
-    """How the client finds the new leader; of other clients than the probe, who it is."""
-    return arm.client.discovery.value if isinstance(arm.client, ProbeClient) else f"of {arm.name}"
-
-
 def _executed(
     arm: Arm, stand: Stand, load: Load, plan: RunPlan, tap: RunningTap, seed: int
 ) -> tuple[Executed[Produced], ClientSays]:
     """The arm's run, and what its client says of it."""
     access = stand.access.behind(tap.bootstrap_server)
-    of_arm = arm.client
-    own = OwnClient(of_arm.discovery, seed) if isinstance(of_arm, ProbeClient) else None
-    with (own or stand.client(arm)).producer(load.of(arm), access) as client:
+    own = OwnClient(arm.discovery, seed) if isinstance(arm, ProbeArm) else None
+    with (own or stand.clients[arm]).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
 
         def has_met_all() -> bool:

@@ -11,11 +11,13 @@ from uuid import UUID
 from kipctl.documents.experiments import Claims, ClaimsDocument
 from kipctl.documents.runs import MetadataClient
 from kipctl.errors import UsageError, did_you_mean
-from kipctl.experiments.arms.arm import Arm, parse_arm
-from kipctl.experiments.arms.arm import JavaClient as JavaArm
+from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.experiment import Experiment
+from kipctl.experiments.arms.java_arm import JavaArm
+from kipctl.experiments.arms.names import parse_arm
 from kipctl.experiments.arms.stand import Stand
 from kipctl.extras import require
+from kipctl.load.clients.java import JavaClient
 from kipctl.load.metadata.phases import (
     PhaseLoad,
     PhaseResult,
@@ -62,7 +64,7 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
                 f"{name!r} is no client of this experiment.{did_you_mean(name, CLIENTS)}",
                 f"There are {', '.join(CLIENTS)}, and java-X.Y.Z.",
             )
-        if isinstance(arm.client, JavaArm):
+        if isinstance(arm, JavaArm):
             require("py4j", name)
         found.append(Watched(name, arm=arm))
     return tuple(found)
@@ -70,7 +72,7 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
 
 def _is_plain(arm: Arm) -> bool:
     """Whether it is nothing but a client: what concerns hints and backoffs is of no use here."""
-    return not (arm.caps or arm.drop_hints or arm.properties)
+    return not (arm.caps or arm.drop_hints or arm.given({}))
 
 
 def run_claims(
@@ -133,11 +135,12 @@ def _maker(
     if client.policy is not None:
         of_policy = partial(probe_client, replace(plan, config=config), client.policy, ids)
         return lambda server, _: of_policy(server)
-    if client.arm is not None and isinstance(client.arm.client, JavaArm):
+    assert client.arm
+    if isinstance(of_arm := stand.clients[client.arm], JavaClient):
         from kipctl.load.metadata.java import JavaSender
 
-        version = client.arm.client.version
-        gateway, _ = machines.enter_context(stand.java[version].gateway())
+        version = of_arm.version
+        gateway, _ = machines.enter_context(of_arm.gateway())
 
         def java(server: Access, load: PhaseLoad) -> Sender:
             settings = {

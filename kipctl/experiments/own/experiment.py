@@ -118,7 +118,7 @@ def document(
                 **runs[arm].as_document(),
                 "software": runs[arm].runs[0].claims["software"],
                 "kafka_version": versions[arm.kafka],
-                "settings": dict(arm.arm.properties),
+                "settings": arm.arm.given({}),
             }
             for arm in plan.arms
         ],

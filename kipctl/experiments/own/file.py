@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 
 from kipctl.errors import UsageError, did_you_mean
-from kipctl.experiments.arms.arm import Arm, CommandClient, parse_arm
+from kipctl.experiments.arms.arm import Arm
+from kipctl.experiments.arms.command_arm import CommandArm
 from kipctl.experiments.arms.experiment import MOVE_WAIT, Measure, Measures
+from kipctl.experiments.arms.names import parse_arm
 from kipctl.experiments.arms.tapped import ArmRun, Conditions, Load
 from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
 from kipctl.load.actions import parse_action
@@ -81,7 +83,7 @@ class ArmTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                     f"Arm {self.name!r} is a command: what its settings are called is not known.",
                     "Put them into the command.",
                 )
-            return Arm(self.name, CommandClient(self.command))
+            return CommandArm(name=self.name, words=self.command)
         settings = tuple((name, _text(value)) for name, value in self.settings.items())
         return replace(parse_arm(self.client), name=self.name, settings=settings)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
-from kipctl.experiments.arms.arm import ARMS, Arm, pairs, parse_arms
+from kipctl.experiments.arms.arm import Arm, pairs
+from kipctl.experiments.arms.names import ARMS, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions, Load
 from kipctl.lab.cluster import labs_folder

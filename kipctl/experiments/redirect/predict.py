@@ -5,9 +5,10 @@ from pathlib import Path
 
 from kipctl.documents.gain_curve import Prediction
 from kipctl.errors import UsageError
-from kipctl.experiments.arms.arm import Arm, parse_arm
+from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.differ import middle_ms
 from kipctl.experiments.arms.figures import Figures, figures
+from kipctl.experiments.arms.names import parse_arm
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.redirect.gain_curve import Line, behind_ms, hinted_pairs, saved
 from kipctl.load.metadata.convergence import Sightings, measure_convergence

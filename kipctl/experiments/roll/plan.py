@@ -7,7 +7,8 @@ from typing import Any
 
 from kipctl.counts import counted
 from kipctl.errors import UsageError
-from kipctl.experiments.arms.arm import Arm, ProbeClient
+from kipctl.experiments.arms.arm import Arm
+from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.experiments.roll.published import (
     BROKERS,
     CONTROLLERS,
@@ -59,7 +60,7 @@ class RollPlan:
             self._check_workers()
 
     def _check_workers(self) -> None:
-        others = [arm.name for arm in self.arms if not isinstance(arm.client, ProbeClient)]
+        others = [arm.name for arm in self.arms if not isinstance(arm, ProbeArm)]
         if others:
             raise UsageError(
                 f"{others[0]} is one process: --workers is for kipctl's own clients.",

@@ -1,0 +1,60 @@
+"""librdkafka under test."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from kipctl.experiments.arms.arm import Arm
+from kipctl.lab.ivy import cache_folder
+from kipctl.load.clients.librdkafka import Librdkafka, fetched
+from kipctl.transport.access import Access
+
+_NAME = re.compile(r"librdkafka(?:-(\d+\.\d+\.\d+))?(?:-(\d+)ms)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibrdkafkaArm(Arm):
+    """`librdkafka` through confluent-kafka, the installed one, or `librdkafka-X.Y.Z`; with `-Nms`
+    its `retry.backoff.ms`, else the default."""
+
+    usual = ("librdkafka", "librdkafka-1ms")
+    further = ("librdkafka-X.Y.Z", "librdkafka-Nms")
+
+    version: str = ""
+    retry_backoff_ms: int | None = None
+
+    @classmethod
+    def named(cls, name: str) -> Self | None:
+        """The arm of that name, if it is of this kind."""
+        if not (found := _NAME.fullmatch(name)):
+            return None
+        backoff_ms = int(found[2]) if found[2] else None
+        return cls(name=name, version=found[1] or "", retry_backoff_ms=backoff_ms)
+
+    @property
+    def follows_hints(self) -> bool:
+        """It waits out its backoff first."""
+        return False
+
+    def given(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """See Arm. librdkafka has no round robin: without stickiness each record's partition is
+        random."""
+        found = dict(properties)
+        if found.pop("partitioner.class", ""):
+            found["sticky.partitioning.linger.ms"] = "0"
+        if self.retry_backoff_ms is not None:
+            found["retry.backoff.ms"] = str(self.retry_backoff_ms)
+        return {**found, **dict(self.settings)}
+
+    def reference(self, alike: Sequence[Arm]) -> Arm | None:
+        """The installed one with its defaults."""
+        return next((o for o in alike if o == LibrdkafkaArm(name=o.name)), None)
+
+    def fetched(self, access: Access | None, message: Callable[[str], None]) -> Librdkafka:
+        """Asked first whether it can connect so. Raises as `fetched` too."""
+        if access:
+            access.librdkafka()
+        if not self.version:
+            return Librdkafka()
+        return fetched(self.version, cache_folder().parent / "clients", message)

@@ -1,0 +1,54 @@
+"""kipctl's own client under test."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from kipctl.experiments.arms.arm import REJECTED, Arm
+from kipctl.load.clients.client import Client
+from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.transport.access import Access
+
+_KIP_ARM = {
+    LeaderDiscovery.BASELINE: "baseline",
+    LeaderDiscovery.REFRESH: REJECTED,
+    LeaderDiscovery.KIP951: "with hints",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeArm(Arm):
+    """`probe-DISCOVERY`. It records itself where no tap has to."""
+
+    usual = tuple(f"probe-{discovery}" for discovery in _KIP_ARM)
+
+    discovery: LeaderDiscovery
+
+    @classmethod
+    def named(cls, name: str) -> Self | None:
+        """The arm of that name, if it is of this kind."""
+        found = (cls(name=name, discovery=of) for of in LeaderDiscovery if name == f"probe-{of}")
+        return next(found, None)
+
+    @property
+    def follows_hints(self) -> bool:
+        """See Arm."""
+        return self.discovery is LeaderDiscovery.KIP951
+
+    @property
+    def kip_arm(self) -> str:
+        """See Arm."""
+        return _KIP_ARM[self.discovery]
+
+    @property
+    def leader_discovery(self) -> str:
+        """See Arm."""
+        return self.discovery.value
+
+    def reference(self, alike: Sequence[Arm]) -> Arm | None:
+        """Baseline."""
+        return next((other for other in alike if other.kip_arm == "baseline"), None)
+
+    def fetched(self, access: Access | None, message: Callable[[str], None]) -> Client | None:
+        """None."""
+        return None
