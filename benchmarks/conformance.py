@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kipctl.conform.presets import PRESETS
 from kipctl.conform.rules import RULES
 from kipctl.conform.verdict import Role
 from kipctl.documents.conform import ConformDocument, RuleVerdict
 from kipctl.errors import ExitStatus
+from kipctl.load.presets import PRESETS
 
 PAGE_MARK = "<!-- made by benchmarks/conformance.py, from here on -->"
 _SHORT = {"PASS": "pass", "SLOW": "slow", "FAIL": "**fail**", "N/A": "n/a", "NOT REACHED": "?"}

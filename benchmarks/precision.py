@@ -46,9 +46,9 @@ from benchmarks.real_clients import (
 from benchmarks.recovery import is_in_sync
 from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.cluster.topics import await_topics, create_topics, delete_topics
-from kipctl.conform.presets import OWN, PRESETS, Preset
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec, suits_c1
+from kipctl.load.presets import OWN, PRESETS, Preset
 from kipctl.process import wait_until
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, table_of

@@ -48,11 +48,11 @@ from kipctl.conform.cluster import Cluster as ScriptedCluster
 from kipctl.conform.cluster import Loopback
 from kipctl.conform.cluster.call import Attempt
 from kipctl.conform.cluster.control import Refusal
-from kipctl.conform.presets import OWN, PRESETS, Preset
 from kipctl.conform.rule import METADATA_MS
 from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec, suits_c1
+from kipctl.load.presets import OWN, PRESETS, Preset
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.report.formats import OutputFormat, write

@@ -693,7 +693,7 @@ complete -c kipctl -n '__kipctl_at kipctl experiment' -a batch -d 'How many lead
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a run -d 'Your own experiment: clients, settings or versions of Kafka against each other, in turn'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l quick -d 'A version of about a minute: it shows, it proves little'
-complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l arms -x -a '(__kipctl_values "ARM,...")' -d 'Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or -unhinted, librdkafka with -Nms (its backoff); any other, with hints and without, as mine=\'COMMAND {bootstrap} {topic}\''
+complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l arms -x -a '(__kipctl_values "ARM,...")' -d 'Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or -unhinted, librdkafka with -Nms (its backoff), those of conform list; any other, with hints and without, as mine=\'COMMAND {bootstrap} {topic}\''
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l acks -x -a '1 all' -d 'Of every client'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l runs -x -d 'Of each arm, in turn'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l scale -x -a 'default kip' -d 'kip: the KIP\'s own numbers'

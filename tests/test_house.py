@@ -142,7 +142,7 @@ def test_whatever_is_written_goes_through_the_streams_of_the_environment() -> No
         ("kipctl/cli/streams.py", "sys.stdout"),
         ("kipctl/cli/streams.py", "sys.stderr"),
         ("kipctl/pipeline/holder.py", "sys.stderr"),  # a log of its own
-        ("kipctl/conform/presets/programs/python/driver.py", "print"),  # a program of its own
+        ("kipctl/load/presets/programs/python/driver.py", "print"),  # a program of its own
     }
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kipctl.conform.cluster import Cluster, Loopback
-from kipctl.conform.presets import OWN
 from kipctl.conform.rule import METADATA_MS, QUIET_METADATA_S, Rule, Stage
 from kipctl.conform.rules.hints import NEW
 from kipctl.conform.rules.kip951_01_follow import Follow
@@ -18,6 +17,7 @@ from kipctl.conform.verdict import Judgement, Role, Status, Verdict, decided
 from kipctl.errors import RefusedError, UsageError
 from kipctl.load.clients.child import Child
 from kipctl.load.clients.command import filled
+from kipctl.load.presets import OWN
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.clock import now_us
 

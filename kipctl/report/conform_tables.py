@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from kipctl.conform.catalogue import BY_ID
-from kipctl.conform.presets import Preset
 from kipctl.conform.requirement import Requirement
 from kipctl.conform.rule import Rule
 from kipctl.conform.trace import API_OF
 from kipctl.conform.verdict import Judgement, Role, Status, Verdict
 from kipctl.counts import counted
 from kipctl.documents.conform import PresetDocument, RuleDocument, RuleVerdict
+from kipctl.load.presets import Preset
 from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.report.tables import Paragraph, Report, Tone, paragraphs, table_of

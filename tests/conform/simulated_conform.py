@@ -9,13 +9,13 @@ from fake_run import meeting
 
 from kipctl.conform.cluster import Leader, Place
 from kipctl.conform.cluster.apis import VERSIONS
-from kipctl.conform.presets import own_topics
-from kipctl.conform.presets.own import own_spec
 from kipctl.conform.rule import Rule, Stage
 from kipctl.conform.rules.replicas import RACK
 from kipctl.conform.run import topics_of
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Role
+from kipctl.load.presets import own_topics
+from kipctl.load.presets.own import own_spec
 from kipctl.protocol.address import Address
 from kipctl.protocol.produce_frames import Topic
 from kipctl.transport.access import Access

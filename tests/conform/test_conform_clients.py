@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 import pytest
 from in_process import kipctl
 
-from kipctl.conform import presets
 from kipctl.conform.catalogue import REQUIREMENTS
-from kipctl.conform.presets import PRESETS, build
 from kipctl.conform.rules import BY_ID
 from kipctl.conform.run import Client, play, run_rule
 from kipctl.conform.trace import API_OF
 from kipctl.conform.verdict import Role, Status
+from kipctl.load import presets
+from kipctl.load.presets import PRESETS, build
 from kipctl.protocol.api import ApiKey
 
 _AS = Role.CONSUMER

@@ -8,6 +8,7 @@ from kipctl.experiments.arms.command_arm import CommandArm
 from kipctl.experiments.arms.java_arm import JavaArm
 from kipctl.experiments.arms.librdkafka_arm import LibrdkafkaArm
 from kipctl.experiments.arms.names import ARMS, parse_arm, parse_arms
+from kipctl.experiments.arms.preset_arm import PresetArm
 from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.fetch import FetchResponse
@@ -26,6 +27,8 @@ _PROBE = {of: ProbeArm(name=f"probe-{of}", discovery=of) for of in LeaderDiscove
         (JavaArm(name="java-3.6.1", version="3.6.1"), False, "rejected alternative"),
         (JavaArm(name="java-3.9.1", version="3.9.1"), True, "with hints"),
         (LibrdkafkaArm(name="librdkafka"), False, ""),
+        (PresetArm(name="sarama", preset="sarama"), True, ""),
+        (PresetArm(name="kafkajs-unhinted", preset="kafkajs", drop_hints=True), False, ""),
         (LibrdkafkaArm(name="librdkafka-5ms", retry_backoff_ms=5), False, ""),
         (LibrdkafkaArm(name="librdkafka-2.4.0", version="2.4.0"), False, ""),
     ],
@@ -72,7 +75,7 @@ def test_what_is_no_arm_is_refused_as_is_one_that_is_named_twice(text: str) -> N
 
 def test_a_command_is_two_arms_with_hints_and_without() -> None:
     text = """probe-kip951,mine=./app --to {bootstrap} 'a, b' {topic},other="x,y" z"""
-    arms = parse_arms(text, takes_commands=True)
+    arms = parse_arms(text, takes_producers=True)
     assert [(arm.name, arm.drop_hints) for arm in arms] == [
         ("probe-kip951", False),
         ("mine-unhinted", True),
@@ -89,7 +92,7 @@ def test_a_command_is_two_arms_with_hints_and_without() -> None:
 
 def test_the_same_command_twice_is_compared_with_its_own_arm_without_hints() -> None:
     """How far two such arms differ is how far off what is measured may be."""
-    arms = parse_arms("old='./app',new='./app'", takes_commands=True)
+    arms = parse_arms("old='./app',new='./app'", takes_producers=True)
     compared = [(without.name, with_it.name) for without, with_it in pairs(arms)]
     assert compared == [("old-unhinted", "old"), ("new-unhinted", "new")]
 
@@ -104,13 +107,14 @@ def test_the_same_command_twice_is_compared_with_its_own_arm_without_hints() -> 
 )
 def test_a_command_that_cannot_be_read_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        parse_arms(text, takes_commands=True)
+        parse_arms(text, takes_producers=True)
     assert said in refused.value.what
 
 
-def test_a_command_is_no_arm_where_records_are_read_too() -> None:
-    with pytest.raises(UsageError, match="a command is no arm here"):
-        parse_arms("mine=./app")
+@pytest.mark.parametrize("arm", ["mine=./app", "sarama", "kafkajs-unhinted"])
+def test_what_only_produces_is_no_arm_where_records_are_read_too(arm: str) -> None:
+    with pytest.raises(UsageError, match="only produces: it is no arm here"):
+        parse_arms(arm)
 
 
 def test_all_arms_are_compared_so() -> None:
@@ -135,12 +139,13 @@ def test_all_arms_are_compared_so() -> None:
         ("java-4.3.1,java-4.3.1-capped", [("java-4.3.1-capped", "java-4.3.1")]),
         ("java-4.3.1,java-3.9.1", [("java-3.9.1", "java-4.3.1")]),
         ("librdkafka-1ms,librdkafka-9ms", []),
+        ("sarama,kafkajs,kafkajs-unhinted", [("kafkajs-unhinted", "kafkajs")]),
     ],
 )
 def test_only_one_kind_of_client_is_compared_and_no_pair_twice(
     names: str, compared: list[tuple[str, str]]
 ) -> None:
-    found = [(a.name, b.name) for a, b in pairs(parse_arms(names))]
+    found = [(a.name, b.name) for a, b in pairs(parse_arms(names, takes_producers=True))]
     assert found == compared
 
 

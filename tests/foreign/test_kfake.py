@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from commands import Commands
 
-from kipctl.conform.presets.build import in_cache, run, tool
+from kipctl.load.presets.build import in_cache, run, tool
 from kipctl.process import wait_until
 from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec

@@ -135,12 +135,12 @@ def run(
     late, limits are widened, and where it is very late, this machine is too busy to tell. With
     --as proxy it goes through COMMAND to the cluster instead.
     """
-    from kipctl.conform.presets import preset_of
     from kipctl.conform.proxy.claims import CLAIMS
     from kipctl.conform.proxy.run import run_claims
     from kipctl.conform.requirement import picked
     from kipctl.conform.rules import chosen
     from kipctl.conform.run import Client, check_command, run_rules
+    from kipctl.load.presets import preset_of
     from kipctl.next_step import Command
 
     is_proxy = role is Role.PROXY
@@ -239,7 +239,7 @@ def serve(
 def list_(environment: Environment, output: OutputOption = OutputFormat.AUTO) -> None:
     """The rules, and the clients that kipctl can start."""
     from kipctl.conform.catalogue import REQUIREMENTS
-    from kipctl.conform.presets import PRESETS
+    from kipctl.load.presets import PRESETS
     from kipctl.report.conform_tables import list_report
 
     environment.report(list_report(REQUIREMENTS, PRESETS.values()), output)

@@ -20,8 +20,8 @@ def redirect(
         str | None,
         option(
             "Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or "
-            "-unhinted, librdkafka with -Nms (its backoff); any other, with hints and without, as "
-            "mine='COMMAND {bootstrap} {topic}'.",
+            "-unhinted, librdkafka with -Nms (its backoff), those of conform list; any other, with "
+            "hints and without, as mine='COMMAND {bootstrap} {topic}'.",
             value="ARM,...",
         ),
     ] = None,
@@ -87,7 +87,7 @@ def redirect(
     if gain_curve and conditions.stale_metadata_us:
         raise UsageError("A gain curve has its own staleness.", "Leave --stale-metadata out.")
     given = {
-        "arms": None if arms is None else parse_arms(arms, takes_commands=True),
+        "arms": None if arms is None else parse_arms(arms, takes_producers=True),
         "runs": runs,
         "acks": acks,
         "num_records": num_records,

@@ -21,6 +21,8 @@ class Arm(ABC):
     """A client, the highest API versions that it is shown, whether hints are taken out, and
     settings of its own by the client's own names. Each kind of client is a class, in a file."""
 
+    only_produces: ClassVar[bool] = False
+    """Where records are read too, it is none."""
     usual: ClassVar[tuple[str, ...]] = ()
     """Those that are measured unless others are asked for."""
     further: ClassVar[tuple[str, ...]] = ()
@@ -55,9 +57,12 @@ class Arm(ABC):
         """Its configuration: these, by the names of Java's producer, and its own settings."""
         return {**properties, **dict(self.settings)}
 
-    @abstractmethod
     def reference(self, alike: Sequence["Arm"]) -> "Arm | None":
-        """Of these arms of its kind the one that does the least: what it is compared with."""
+        """Of these arms of its kind the one that does the least: what it is compared with.
+
+        Unless a kind has another rule it is the same client without hints.
+        """
+        return next((other for other in alike if other.name == self.name + UNHINTED), None)
 
     @abstractmethod
     def fetched(self, access: Access | None, message: Callable[[str], None]) -> Client | None:

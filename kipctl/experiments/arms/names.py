@@ -7,11 +7,12 @@ from kipctl.experiments.arms.arm import UNHINTED, Arm
 from kipctl.experiments.arms.command_arm import CommandArm
 from kipctl.experiments.arms.java_arm import JavaArm
 from kipctl.experiments.arms.librdkafka_arm import LibrdkafkaArm
+from kipctl.experiments.arms.preset_arm import PresetArm
 from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.load.clients.command import parse_command
 from kipctl.next_step import Command
 
-_KINDS = (ProbeArm, JavaArm, LibrdkafkaArm)
+_KINDS = (ProbeArm, JavaArm, LibrdkafkaArm, PresetArm)
 ARMS = tuple(name for kind in _KINDS for name in kind.usual)
 """Those that are measured unless others are asked for."""
 
@@ -28,31 +29,32 @@ def parse_arm(name: str) -> Arm:
     further = ", ".join(name for kind in _KINDS for name in kind.further)
     raise UsageError(
         f"{name!r} is no arm.{did_you_mean(name, ARMS)}",
-        f"There are {', '.join(ARMS)}, and {further}.",
+        f"There are {', '.join(ARMS)}, {further}, and the clients of `"
+        + Command("conform list")
+        + "`.",
     )
 
 
-def parse_arms(text: str, *, takes_commands: bool = False) -> tuple[Arm, ...]:
+def parse_arms(text: str, *, takes_producers: bool = False) -> tuple[Arm, ...]:
     """Arms by their names, separated by commas, each once. Raises UsageError.
 
-    Where it `takes_commands`, `NAME=COMMAND` is any program (`kipctl.load.clients.command`), and
-    makes two arms: as it is, and with hints taken out, which it is compared with. A comma in a
-    command is quoted.
+    Where it `takes_producers`, which cannot read, the clients of `kipctl conform list` are arms
+    too, and `NAME=COMMAND` is any program (`kipctl.load.clients.command`) and two arms: as it is,
+    and with hints taken out, which it is compared with. A comma in a command is quoted.
     """
     arms: list[Arm] = []
     for part in map(str.strip, _COMMA.split(text)):
-        command = _COMMAND.fullmatch(part)
-        if command is None:
-            arms.append(parse_arm(part))
-        elif takes_commands:
+        if command := _COMMAND.fullmatch(part):
             name, words = command[1], parse_command(command[2], f"--arms {command[1]}")
             arms += [
                 CommandArm(name=name + UNHINTED, words=words, drop_hints=True),
                 CommandArm(name=name, words=words),
             ]
         else:
+            arms.append(parse_arm(part))
+        if arms[-1].only_produces and not takes_producers:
             raise UsageError(
-                f"{part!r}: a command is no arm here.",
+                f"{part!r} only produces: it is no arm here.",
                 "It is one of `"
                 + Command("experiment redirect")
                 + "`, and of a file: `"

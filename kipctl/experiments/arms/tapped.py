@@ -77,6 +77,7 @@ class Load:
     num_records: int
     throughput: int
     record_size: int
+    partitions: int = 1
     warmup_records: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
     until_met: int = 0
@@ -89,6 +90,7 @@ class Load:
             num_records=self.num_records,
             throughput=self.throughput,
             record_size=self.record_size,
+            partitions=self.partitions,
             properties=arm.given(self.properties),
             warmup_records=self.warmup_records,
         )

@@ -77,15 +77,18 @@ class ArmTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """Raises UsageError."""
         if bool(self.client) == bool(self.command):
             raise UsageError(f"Arm {self.name!r} has to have a client or a command.")
-        if self.command:
-            if self.settings:
-                raise UsageError(
-                    f"Arm {self.name!r} is a command: what its settings are called is not known.",
-                    "Put them into the command.",
-                )
-            return CommandArm(name=self.name, words=self.command)
         settings = tuple((name, _text(value)) for name, value in self.settings.items())
-        return replace(parse_arm(self.client), name=self.name, settings=settings)
+        found: Arm = (
+            CommandArm(name=self.name, words=self.command)
+            if self.command
+            else parse_arm(self.client)
+        )
+        if settings and found.only_produces:
+            raise UsageError(
+                f"Arm {self.name!r} is a program: what its settings are called is not known.",
+                "Make it a command of your own, with the settings in it.",
+            )
+        return replace(found, name=self.name, settings=settings)
 
 
 class ExperimentFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -137,6 +140,7 @@ class OwnPlan:
             num_records=max(1, round(load.throughput * load.seconds)),
             throughput=load.throughput,
             record_size=load.record_size,
+            partitions=load.partitions,
             warmup_records=round(load.throughput * warmup_s),
             properties={
                 "acks": load.acks,

@@ -128,6 +128,7 @@ class RedirectPlan:
             num_records=self.num_records,
             throughput=self.throughput,
             record_size=self.record_size,
+            partitions=self.partitions,
             warmup_records=self.warmup_records,
             until_met=self.until_met,
             properties={

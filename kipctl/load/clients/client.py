@@ -11,7 +11,8 @@ from kipctl.transport.access import Access
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerLoad:
-    """`num_records` records of `record_size` bytes, `throughput` of them a second.
+    """`num_records` records of `record_size` bytes, `throughput` of them a second, to a topic of so
+    many partitions.
 
     `throughput` is a whole number, as in Java's tool before Kafka 3.7; 0 or less is full speed.
     `properties` have the names that Java's producer gives them. With `transaction_ms` above 0 a
@@ -23,6 +24,7 @@ class ProducerLoad:
     num_records: int
     throughput: int
     record_size: int
+    partitions: int = 1
     properties: Mapping[str, str] = field(default_factory=dict)
     transaction_ms: int = 0
     warmup_records: int = 0

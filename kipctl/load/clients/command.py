@@ -89,8 +89,9 @@ class RunningCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandClient:
-    """A command line; in its words {bootstrap}, {topic}, {records}, {rate} and {size} stand for
-    what it is given: a server, a topic, how many records of how many bytes, and how many a second.
+    """A command line; in its words {bootstrap}, {topic}, {partitions}, {records}, {rate}, {size}
+    and {acks} stand for what it is given: a server, a topic and how many partitions it has, how
+    many records of how many bytes, how many a second, and who has to acknowledge them.
     """
 
     words: tuple[str, ...]
@@ -106,6 +107,8 @@ class CommandClient:
             "records": str(load.num_records),
             "rate": str(load.throughput),
             "size": str(load.record_size),
+            "partitions": str(load.partitions),
+            "acks": load.properties.get("acks", "all"),
         }
         seconds = load.num_records / load.throughput if load.throughput > 0 else 0.0
         with running_command(self.words, given, seconds) as running:

@@ -1,4 +1,4 @@
-"""Clients that can be held against the rules by a name: a small program each, in their languages.
+"""Clients that can be started by a name: a small program each, in their languages.
 
 Each has the arguments that `programs/python/driver.py` tells of.
 """
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from confluent_kafka import libversion
 
 from kipctl import __version__
-from kipctl.conform.presets.build import Program, Say, go, java, node, python, rust
-from kipctl.conform.verdict import Role
 from kipctl.errors import UsageError, did_you_mean
+from kipctl.load.presets.build import Program, Say, go, java, node, python, rust
 from kipctl.next_step import Command
 
 _RATE = 50
-_BOTH_ROLES = frozenset((Role.PRODUCER, Role.CONSUMER))
+PRODUCER, CONSUMER = "producer", "consumer"
+"""What a client can be started as."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,20 @@ class Preset:
     version: str
     program: Program
     tools: tuple[str, ...] = ()
-    roles: frozenset[Role] = _BOTH_ROLES
+    roles: frozenset[str] = frozenset((PRODUCER, CONSUMER))
 
     @property
     def is_here(self) -> bool:
         """Whether this machine has what it takes to build it."""
         return all(map(shutil.which, self.tools))
 
-    def words(self, role: Role, say: Say = lambda text: None) -> tuple[str, ...]:
-        """Its command line; builds it. Raises UsageError where this machine lacks it."""
+    def words(
+        self, role: str, say: Say = lambda text: None, rate: str = str(_RATE), acks: str = "all"
+    ) -> tuple[str, ...]:
+        """Its command line, in which {role} and its like stand for what it is given; builds it.
+
+        Raises UsageError where this machine lacks it.
+        """
         if role not in self.roles:
             known = ", ".join(sorted(self.roles))
             raise UsageError(f"The preset {self.name} is no {role}.", f"It is held as {known}.")
@@ -47,7 +52,7 @@ class Preset:
                 f"The preset {self.name} cannot be had here: {error.what}",
                 error.next_step or "Give a command of your own.",
             ) from error
-        arguments = ("{role}", "{bootstrap}", "{topic}", "{partitions}", str(_RATE), "all")
+        arguments = ("{role}", "{bootstrap}", "{topic}", "{partitions}", rate, acks)
         return (*program, *arguments, self.name, "{rack}", "{metadata_ms}")
 
 

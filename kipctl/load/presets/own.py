@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from kipctl.conform.presets import own_topics
-from kipctl.conform.verdict import Role
+from kipctl.load.presets import PRODUCER, own_topics
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.produce.config import ProducerConfig
@@ -46,7 +45,7 @@ def main(
     is_told = stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
     with tempfile.TemporaryDirectory(prefix="kipctl-conform-own-") as name:
         folder = Path(name)
-        if role == Role.PRODUCER and is_told:
+        if role == PRODUCER and is_told:
             _send_to_topics(access, topic, int(metadata_ms), folder, lambda: bool(stopped))
             return
         spec = own_spec(role, access, topic, records, int(rate), rack, int(metadata_ms))
@@ -57,7 +56,7 @@ def own_spec(
     role: str, access: Access, topic: str, records: int, rate: int, rack: str, metadata_ms: int
 ) -> ProduceSpec | ConsumeSpec:
     """What it sends to one topic, or reads of it, from the earliest offset on."""
-    if role == Role.PRODUCER:
+    if role == PRODUCER:
         config = ProducerConfig(
             partitioner="round-robin",
             metadata_max_age_ms=metadata_ms,
