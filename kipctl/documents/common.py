@@ -99,6 +99,7 @@ class GuardCondition(TypedDict):
     guard: str
     last: float | None
     worst: float | None
+    worst_at: str | None
     looks: int
     looks_without_value: int
     crossed: int

@@ -238,7 +238,8 @@ class Verdict(StrEnum):
 class Gauge:
     """A condition, and what was seen of it. Times are seconds on the caller's clock.
 
-    `worst` is the value farthest towards the limit, or beyond it; `looks` counts values,
+    `worst` is the value farthest towards the limit, or beyond it, first seen `worst_at` (ISO 8601,
+    as the caller says; "" where none was); `looks` counts values,
     `unknown` those that could not be had. `undisturbed` is what it was before the change began,
     where the condition asks for it.
     """
@@ -249,24 +250,26 @@ class Gauge:
     crossings: int = 0
     last: float | None = None
     worst: float | None = None
+    worst_at: str = ""
     looks: int = 0
     unknown: int = 0
     undisturbed: float | None = None
 
-    def observe(self, value: float | None, now: float) -> "Gauge":
+    def observe(self, value: float | None, now: float, wall_time: str) -> "Gauge":
         """The gauge with this value seen at that time."""
         is_true = self.condition.is_true_of(value, self.undisturbed)
         since = (now if self.true_since is None else self.true_since) if is_true else None
         is_crossed = since is not None and now - since >= self.condition.held_s
-        worse = max if self.condition.sign.startswith(">") else min
-        known = [one for one in (self.worst, value) if one is not None]
+        is_worse = operator.gt if self.condition.sign.startswith(">") else operator.lt
+        is_worst = value is not None and (self.worst is None or is_worse(value, self.worst))
         return replace(
             self,
             true_since=since,
             is_crossed=is_crossed,
             crossings=self.crossings + (is_crossed and not self.is_crossed),
             last=value,
-            worst=worse(known) if known else None,
+            worst=value if is_worst else self.worst,
+            worst_at=wall_time if is_worst else self.worst_at,
             looks=self.looks + 1,
             unknown=self.unknown + (value is None),
         )
@@ -283,6 +286,7 @@ class Gauge:
             "guard": self.condition.text,
             "last": self.last,
             "worst": self.worst,
+            "worst_at": self.worst_at or None,
             "looks": self.looks,
             "looks_without_value": self.unknown,
             "crossed": self.crossings,
@@ -369,7 +373,9 @@ class Guard:
     def crossed(self) -> tuple[Gauge, ...]:
         return tuple(gauge for gauge in self.gauges if gauge.is_crossed)
 
-    def observe(self, values: Mapping[str, float | None], now: float) -> "Guard":
+    def observe(
+        self, values: Mapping[str, float | None], now: float, wall_time: str = ""
+    ) -> "Guard":
         """The guard after a look: values by the text of their condition; None is not known.
 
         Conditions that are not in `values` were not looked at, and stay as they are.
@@ -377,7 +383,7 @@ class Guard:
         seen = replace(
             self,
             gauges=tuple(
-                gauge.observe(values[gauge.condition.text], now)
+                gauge.observe(values[gauge.condition.text], now, wall_time)
                 if gauge.condition.text in values
                 else gauge
                 for gauge in self.gauges

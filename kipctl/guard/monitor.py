@@ -22,6 +22,7 @@ from kipctl.guard.conditions import (
     require_metrics,
 )
 from kipctl.guard.exporters import Exporters
+from kipctl.trace.clock import wall_time
 from kipctl.transport.request import Cluster
 
 _EVERY_S = 1.0
@@ -72,7 +73,7 @@ class GuardMonitor(ChangeGuard):
         began = time.monotonic()
         values = self._values(away, snapshot)
         now = time.monotonic()
-        self.guard = self.guard.observe(values, now)
+        self.guard = self.guard.observe(values, now, wall_time(time.time_ns() // 1000))
         self._next = now + min(max(_EVERY_S, (now - began) / _SHARE), _AT_LEAST_EVERY_S)
         if given_up := self.given_up:
             raise GivenUpError(given_up)

@@ -1,7 +1,9 @@
 """What a guard saw."""
 
 from dataclasses import replace
+from datetime import datetime
 
+from kipctl.counts import counted
 from kipctl.documents.common import GuardSeen
 from kipctl.guard.conditions import Guard
 from kipctl.report.tables import Cell, Column, Report, Table
@@ -39,11 +41,17 @@ def guard_table(guard: GuardSeen) -> Table:
     notes = []
     if any(one["guard"].startswith(("p", "moved-wait")) for one in guard["conditions"]):
         notes.append("Latencies and waits are in seconds.")
+    if worst := [
+        f"{one['guard']} at {datetime.fromisoformat(one['worst_at']):%H:%M:%S}"
+        for one in guard["conditions"]
+        if one["worst"] and one["worst_at"]
+    ]:
+        notes.append(f"The worst was seen: {', '.join(worst)} (UTC).")
     if guard["pauses"]:
         given_up = ", and gave up in the end" if guard["given_up"] else ""
         notes.append(
-            f"It paused {guard['pauses']} times, {guard['paused_seconds']:.1f} s of pauses that"
-            f" ended{given_up}."
+            f"It paused {counted(guard['pauses'], 'time')}, {guard['paused_seconds']:.1f} s of"
+            f" pauses that ended{given_up}."
         )
     columns = (*columns, "Looks", "Not known", "Crossed")
     return Table("Guard", columns, rows, tuple(notes), name="guard")

@@ -6,6 +6,7 @@ What the guard looks at is a partition of a topic that the change has nothing to
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from kipctl.report.guard_tables import guard_table
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
@@ -145,6 +147,11 @@ def test_crossed_it_is_held_up_and_goes_on_when_it_is_quiet(fake: Suffering) -> 
     assert "The guard is quiet: going on" in ran.err
     seen = guard_of(ran)
     assert (seen["pauses"], seen["given_up"], seen["conditions"][0]["worst"]) == (1, False, 1.0)
+    worst_at = datetime.fromisoformat(seen["conditions"][0]["worst_at"])
+    assert abs((datetime.now(UTC) - worst_at).total_seconds()) < 600
+    when, paused = guard_table(ran.document["guard"]).notes
+    assert when == f"The worst was seen: urp > 0 at {worst_at:%H:%M:%S} (UTC)."
+    assert str(paused).startswith("It paused 1 time, ")
 
 
 def test_no_leader_is_elected_while_it_is_crossed(fake: Suffering) -> None:

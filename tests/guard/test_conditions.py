@@ -212,10 +212,10 @@ def test_what_is_undisturbed_is_told_and_kept() -> None:
 def test_what_it_saw_is_told() -> None:
     guard = Guard.of([parse_guard("urp > 1"), parse_guard("metric idle < 0.5")], 20, 5)
     for now, urp, idle in ((0.0, 3, 0.9), (1.0, 0, 0.7), (6.0, 0, None), (11.0, 0, 0.8)):
-        guard = guard.observe({"urp > 1": urp, "metric idle < 0.5": idle}, now)
-    assert [(g.worst, g.looks, g.unknown, g.crossings) for g in guard.gauges] == [
-        (3, 4, 0, 1),
-        (0.7, 4, 1, 1),
+        guard = guard.observe({"urp > 1": urp, "metric idle < 0.5": idle}, now, f"at {now}")
+    assert [(g.worst, g.worst_at, g.looks, g.unknown, g.crossings) for g in guard.gauges] == [
+        (3, "at 0.0", 4, 0, 1),
+        (0.7, "at 1.0", 4, 1, 1),
     ]
     assert (guard.pauses, guard.paused_s, guard.verdict) == (1, 0.0, Verdict.PAUSE)
     assert "quiet" in str(guard)
