@@ -48,7 +48,6 @@ from kipctl.conform.cluster import Cluster as ScriptedCluster
 from kipctl.conform.cluster import Loopback
 from kipctl.conform.cluster.call import Attempt
 from kipctl.conform.cluster.control import Refusal
-from kipctl.conform.rule import METADATA_MS
 from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec, suits_c1
@@ -198,7 +197,7 @@ def driving(preset: Preset, tap: RunningTap, options: Any, folder: Path) -> Iter
     """A driver that has written to each partition of the topic of its name. Raises LeftOutError."""
     errors = folder / "driver.stderr"
     command = [*preset.program(say), "both", tap.address, preset.name, str(options.partitions)]
-    command += [str(RATE), options.acks, preset.name, "", str(METADATA_MS)]
+    command += [str(RATE), options.acks, preset.name, "", str(preset.metadata_ms)]
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with started(command, errors, **piped) as process:
         driver = Driver(process, errors)

@@ -35,6 +35,8 @@ _TRIES = 4
 _LONGEST = 3.0
 """So many times as long a rule lasts at most."""
 _NEVER_MS = 1e9
+_RATE = 50
+"""Records a second that a producer is asked to send."""
 _SAID = 200
 
 
@@ -94,6 +96,8 @@ def play(rule: type[Rule], client: Client, scale: float = 1.0) -> Played:
             "group": f"{stage.place[0]}-group",
             "role": client.role.value,
             "rack": RACK,
+            "rate": str(_RATE),
+            "acks": "all",
             "metadata_ms": str(rule.metadata_ms),
         }
         words = [filled(word, given) for word in client.words]

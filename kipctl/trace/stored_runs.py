@@ -257,15 +257,17 @@ def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[s
             for path in _matching("*", Path(record))
             if any((path / name).exists() for name in of_runs)
         ]
-        remove = Command("runs remove", *(str(path) for path in there))
+        instead = "Name another one with --record."
     else:
         there = [*_matching(f"{record}-*", folder_of(f"{record}-", variables).parent)]
-        remove = Command("runs remove", f"{record}-*")
+        instead = "Name another one with --record, or remove them: " + Command(
+            "runs remove", f"{record}-*"
+        )
     if there:
         others = f" and {counted(len(there) - 1, 'other')}" if there[1:] else ""
         raise UsageError(
             f"Runs are recorded as {record} already: {there[0].name}{others}.",
-            "Name another one with --record, or remove them: " + remove,
+            instead,
         )
 
     def folder(name: str) -> Path:

@@ -36,7 +36,8 @@ def test_a_name_that_has_runs_is_refused_before_anything_begins(tmp_path: Path) 
     with pytest.raises(UsageError, match=r"redirect-probe\.1 and 2 others"):
         run_folders(f"{tmp_path}", variables)
     assert run_folders("redir", variables)("probe.1") == tmp_path / "redir-probe.1"
-    assert run_folders(f"{tmp_path}/not-a-run", variables)("probe.1")
+    there = tmp_path / "not-a-run"
+    assert run_folders(f"{there}", variables)("probe.1") == there / "probe.1"
 
 
 def test_the_page_of_the_runs_begins_with_what_was_reported(

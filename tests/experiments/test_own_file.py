@@ -98,6 +98,7 @@ def test_what_is_left_out_has_defaults(read: Callable[[str], OwnPlan]) -> None:
         (TWO.replace('client = "librdkafka"', ""), "a client or a command"),
         (TWO + 'command = ["x"]', "a client or a command"),
         (TWO.replace('client = "librdkafka"', 'command = ["x"]\nsettings = {a = 1}'), "a program"),
+        (TWO.replace('"librdkafka"', '"kafkajs"'), "records of 100 bytes, whatever is asked"),
         (TWO.replace('"librdkafka"', '"kafkajs"\nsettings = {a = 1}'), "a program"),
         (TWO.replace("librdkafka", "librdkafkaa"), "is no arm"),
         ('measures = ["p98"]\n' + TWO, "'p98' is no measure"),

@@ -1,5 +1,8 @@
 """Arms by name, which of them are compared, and the order in which they run."""
 
+from dataclasses import replace
+from typing import cast
+
 import pytest
 
 from kipctl.errors import UsageError
@@ -10,10 +13,14 @@ from kipctl.experiments.arms.librdkafka_arm import LibrdkafkaArm
 from kipctl.experiments.arms.names import ARMS, parse_arm, parse_arms
 from kipctl.experiments.arms.preset_arm import PresetArm
 from kipctl.experiments.arms.probe_arm import ProbeArm
+from kipctl.experiments.arms.tapped import Load
+from kipctl.load.clients.command import CommandClient
+from kipctl.load.presets import PRESETS, Preset
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.fetch import FetchResponse
 from kipctl.protocol.produce import ProduceResponse
 
+_GIVEN = {"acks": "1", "partitioner.class": "RoundRobinPartitioner"}
 _PROBE = {of: ProbeArm(name=f"probe-{of}", discovery=of) for of in LeaderDiscovery}
 
 
@@ -27,6 +34,7 @@ _PROBE = {of: ProbeArm(name=f"probe-{of}", discovery=of) for of in LeaderDiscove
         (JavaArm(name="java-3.6.1", version="3.6.1"), False, "rejected alternative"),
         (JavaArm(name="java-3.9.1", version="3.9.1"), True, "with hints"),
         (LibrdkafkaArm(name="librdkafka"), False, ""),
+        (LibrdkafkaArm(name="librdkafka-unhinted", drop_hints=True), False, ""),
         (PresetArm(name="sarama", preset="sarama"), True, ""),
         (PresetArm(name="kafkajs-unhinted", preset="kafkajs", drop_hints=True), False, ""),
         (LibrdkafkaArm(name="librdkafka-5ms", retry_backoff_ms=5), False, ""),
@@ -39,9 +47,8 @@ def test_an_arm_by_its_name(arm: Arm, takes_hints: bool, kip_arm: str) -> None:
 
 
 def test_librdkafka_sends_to_a_random_partition_and_has_its_own_settings() -> None:
-    given = {"acks": "1", "partitioner.class": "RoundRobinPartitioner"}
-    assert parse_arm("java-3.9.1").given(given) == given
-    assert parse_arm("librdkafka-2.4.0-5ms").given(given) == {
+    assert parse_arm("java-3.9.1").given(_GIVEN) == _GIVEN
+    assert parse_arm("librdkafka-2.4.0-5ms").given(_GIVEN) == {
         "acks": "1", "sticky.partitioning.linger.ms": "0", "retry.backoff.ms": "5"
     }  # fmt: skip
     assert parse_arm("librdkafka").given({"acks": "1"}) == {"acks": "1"}
@@ -111,6 +118,31 @@ def test_a_command_that_cannot_be_read_is_refused(text: str, said: str) -> None:
     assert said in refused.value.what
 
 
+def test_a_preset_is_started_as_a_producer_with_the_acks_and_the_rate_of_the_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    preset = Preset("mine", "1.2", lambda say: ("./mine",), metadata_ms=7_000)
+    for of in (preset, replace(preset, name="strict", acks="all")):
+        monkeypatch.setitem(cast(dict[str, Preset], PRESETS), of.name, of)
+    client = parse_arm("mine").fetched(None, print)
+    words = [
+        "./mine",
+        "producer",
+        "{bootstrap}",
+        "{topic}",
+        "{partitions}",
+        "{rate}",
+        "{acks}",
+        "mine",
+    ]
+    assert client == CommandClient((*words, "", "7000"), version="1.2", software="mine")
+    load = Load(topic="t", num_records=9, throughput=3, record_size=1000, properties=_GIVEN)
+    assert [load.of(parse_arm(name)).properties for name in ("mine", "strict", "java-3.9.1")] == [
+        {"acks": "1"}, {"acks": "all"}, _GIVEN
+    ]  # fmt: skip
+    assert load.of(parse_arm("mine")).record_size == 100
+
+
 @pytest.mark.parametrize("arm", ["mine=./app", "sarama", "kafkajs-unhinted"])
 def test_what_only_produces_is_no_arm_where_records_are_read_too(arm: str) -> None:
     with pytest.raises(UsageError, match="only produces: it is no arm here"):
@@ -139,6 +171,7 @@ def test_all_arms_are_compared_so() -> None:
         ("java-4.3.1,java-4.3.1-capped", [("java-4.3.1-capped", "java-4.3.1")]),
         ("java-4.3.1,java-3.9.1", [("java-3.9.1", "java-4.3.1")]),
         ("librdkafka-1ms,librdkafka-9ms", []),
+        ("librdkafka,librdkafka-unhinted", [("librdkafka-unhinted", "librdkafka")]),
         ("sarama,kafkajs,kafkajs-unhinted", [("kafkajs-unhinted", "kafkajs")]),
     ],
 )

@@ -23,6 +23,8 @@ class Arm(ABC):
 
     only_produces: ClassVar[bool] = False
     """Where records are read too, it is none."""
+    own_record_size: ClassVar[int] = 0
+    """Bytes of its records, whatever is asked for; 0 for what is asked for."""
     usual: ClassVar[tuple[str, ...]] = ()
     """Those that are measured unless others are asked for."""
     further: ClassVar[tuple[str, ...]] = ()
@@ -54,7 +56,10 @@ class Arm(ABC):
         return f"of {self.name}"
 
     def given(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Its configuration: these, by the names of Java's producer, and its own settings."""
+        """Its configuration: these, by the names of Java's producer, and its own settings; of what
+        only produces, who has to acknowledge: all else is its own affair."""
+        if self.only_produces:
+            return {name: value for name, value in properties.items() if name == "acks"}
         return {**properties, **dict(self.settings)}
 
     def reference(self, alike: Sequence["Arm"]) -> "Arm | None":

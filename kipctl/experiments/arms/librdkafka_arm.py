@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from kipctl.experiments.arms.arm import Arm
+from kipctl.experiments.arms.arm import UNHINTED, Arm
 from kipctl.lab.ivy import cache_folder
 from kipctl.load.clients.librdkafka import Librdkafka, fetched
 from kipctl.transport.access import Access
 
-_NAME = re.compile(r"librdkafka(?:-(\d+\.\d+\.\d+))?(?:-(\d+)ms)?")
+_NAME = re.compile(rf"librdkafka(?:-(\d+\.\d+\.\d+))?(?:-(\d+)ms)?({UNHINTED})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibrdkafkaArm(Arm):
     """`librdkafka` through confluent-kafka, the installed one, or `librdkafka-X.Y.Z`; with `-Nms`
-    its `retry.backoff.ms`, else the default."""
+    its `retry.backoff.ms`, else the default; with `-unhinted` hints taken out."""
 
     usual = ("librdkafka", "librdkafka-1ms")
     further = ("librdkafka-X.Y.Z", "librdkafka-Nms")
@@ -30,7 +30,12 @@ class LibrdkafkaArm(Arm):
         if not (found := _NAME.fullmatch(name)):
             return None
         backoff_ms = int(found[2]) if found[2] else None
-        return cls(name=name, version=found[1] or "", retry_backoff_ms=backoff_ms)
+        return cls(
+            name=name,
+            version=found[1] or "",
+            retry_backoff_ms=backoff_ms,
+            drop_hints=bool(found[3]),
+        )
 
     @property
     def follows_hints(self) -> bool:
@@ -48,8 +53,11 @@ class LibrdkafkaArm(Arm):
         return {**found, **dict(self.settings)}
 
     def reference(self, alike: Sequence[Arm]) -> Arm | None:
-        """The installed one with its defaults."""
-        return next((o for o in alike if o == LibrdkafkaArm(name=o.name)), None)
+        """The same without hints, else the installed one with its defaults."""
+        if self.drop_hints:
+            return None
+        default = (other for other in alike if other == LibrdkafkaArm(name=other.name))
+        return Arm.reference(self, alike) or next(default, None)
 
     def fetched(self, access: Access | None, message: Callable[[str], None]) -> Librdkafka:
         """Asked first whether it can connect so. Raises as `fetched` too."""

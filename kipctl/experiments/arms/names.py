@@ -10,6 +10,7 @@ from kipctl.experiments.arms.librdkafka_arm import LibrdkafkaArm
 from kipctl.experiments.arms.preset_arm import PresetArm
 from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.load.clients.command import parse_command
+from kipctl.load.presets import PRESETS
 from kipctl.next_step import Command
 
 _KINDS = (ProbeArm, JavaArm, LibrdkafkaArm, PresetArm)
@@ -28,8 +29,8 @@ def parse_arm(name: str) -> Arm:
             return found
     further = ", ".join(name for kind in _KINDS for name in kind.further)
     raise UsageError(
-        f"{name!r} is no arm.{did_you_mean(name, ARMS)}",
-        f"There are {', '.join(ARMS)}, {further}, and the clients of `"
+        f"{name!r} is no arm.{did_you_mean(name, [*ARMS, *PRESETS])}",
+        f"There are {', '.join(ARMS)}, {further}; for producers alone those of `"
         + Command("conform list")
         + "`.",
     )

@@ -1,6 +1,6 @@
 """Any client library that `kipctl conform` can start, under test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,15 +9,14 @@ from kipctl.load.clients.command import CommandClient, filled
 from kipctl.load.presets import OWN, PRESETS, PRODUCER
 from kipctl.transport.access import Access
 
-_GIVEN = {"role": PRODUCER, "rack": "", "metadata_ms": "300000"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetArm(Arm):
     """`franz-go-1.22.3`, `sarama`, `kafkajs` or another preset, with `-unhinted` its hints taken
-    out. All but acks and the rate is as the library has it; its records have 100 bytes."""
+    out. All but acks and the rate is as the library has it."""
 
     only_produces = True
+    own_record_size = 100
 
     preset: str
 
@@ -31,10 +30,17 @@ class PresetArm(Arm):
 
     @property
     def follows_hints(self) -> bool:
-        """It gets them: what it makes of them is what is asked."""
+        """If it gets any: what it makes of them is what is asked."""
         return True
+
+    def given(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """See Arm. One that takes no other acks than its own has those."""
+        acks = PRESETS[self.preset].acks
+        return {name: acks or value for name, value in Arm.given(self, properties).items()}
 
     def fetched(self, access: Access | None, message: Callable[[str], None]) -> CommandClient:
         """Built at first use. Raises UsageError where this machine lacks what that takes."""
-        words = PRESETS[self.preset].words(PRODUCER, message, rate="{rate}", acks="{acks}")
-        return CommandClient(tuple(filled(word, _GIVEN) for word in words))
+        preset = PRESETS[self.preset]
+        given = {"role": PRODUCER, "rack": "", "metadata_ms": str(preset.metadata_ms)}
+        words = tuple(filled(word, given) for word in preset.words(PRODUCER, message))
+        return CommandClient(words, preset.version, preset.name)

@@ -89,7 +89,7 @@ class Load:
             topic=self.topic,
             num_records=self.num_records,
             throughput=self.throughput,
-            record_size=self.record_size,
+            record_size=arm.own_record_size or self.record_size,
             partitions=self.partitions,
             properties=arm.given(self.properties),
             warmup_records=self.warmup_records,
@@ -162,7 +162,7 @@ def run_arm(
             **discovery,
             "num_records": load.num_records,
             "throughput": load.throughput,
-            "record_size": load.record_size,
+            "record_size": load.of(arm).record_size,
             "producer": without_secrets(dict(load.of(arm).properties)),
             "tap": {
                 **conditions.as_document(),

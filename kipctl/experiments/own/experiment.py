@@ -27,14 +27,11 @@ def run_own(
     message: Callable[[str], None],
 ) -> OwnDocument:
     """Carry it out; returns what `--output json` prints. Raises KipctlError."""
+    arms = [one.arm for one in plan.arms]  # all are fetched before the first cluster is made
     with ExitStack() as stack:
         stands = {
             version: stack.enter_context(
-                standing(
-                    replace(place, kafka_version=version),
-                    [arm.arm for arm in plan.arms if arm.kafka == version],
-                    message,
-                )
+                standing(replace(place, kafka_version=version), arms, message)
             )
             for version in _clusters(plan, place)
         }

@@ -183,6 +183,12 @@ def read_experiment(path: Path) -> OwnPlan:
         ) from None
     _check(file)
     arms = tuple(OwnArm(arm.arm, arm.kafka or file.lab.kafka) for arm in file.arm)
+    fixed = {one.arm.own_record_size for one in arms} - {0, file.load.record_size}
+    if fixed:
+        raise UsageError(
+            f"Some arms send records of {min(fixed)} bytes, whatever is asked for.",
+            f"Ask for as many of all: load.record_size = {min(fixed)}.",
+        )
     plan = OwnPlan(file, arms)
     _ = plan.actions
     return plan

@@ -81,8 +81,7 @@ class RedirectPlan:
         if not pairs(self.arms):
             raise UsageError(
                 "Nothing would be compared: no arm has another of the same client beside it.",
-                "Name it too, as java-X.Y.Z-unhinted for java-X.Y.Z, librdkafka for"
-                " librdkafka-Nms.",
+                "Name it too, as NAME-unhinted for NAME, librdkafka for librdkafka-Nms.",
             )
         if self.seconds <= self.every_s:
             raise UsageError(

@@ -39,6 +39,7 @@ class RunningCommand:
 
     def __init__(self, words: Sequence[str], child: Child, seconds: float) -> None:
         self._name, self._child, self._seconds = words[0], child, seconds
+        self.software, self.version = Path(words[0]).name, ""
         self.start_us = now_us()
         self._until_us = self._after(self.start_us, _STARTS_S)
         self.stopped = False
@@ -71,8 +72,8 @@ class RunningCommand:
             raise self._failure(code)
         self._child.close()
         return Produced(
-            software=Path(self._name).name,
-            version="",
+            software=self.software,
+            version=self.version,
             records=None,
             failed=None,
             seconds=(now_us() - self.start_us) / 1e6,
@@ -91,11 +92,13 @@ class RunningCommand:
 class CommandClient:
     """A command line; in its words {bootstrap}, {topic}, {partitions}, {records}, {rate}, {size}
     and {acks} stand for what it is given: a server, a topic and how many partitions it has, how
-    many records of how many bytes, how many a second, and who has to acknowledge them.
+    many records of how many bytes, how many a second, and who has to acknowledge them. `software`
+    is what it is, where that is not its program's name.
     """
 
     words: tuple[str, ...]
     version: str = ""
+    software: str = ""
 
     @contextmanager
     def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningCommand]:
@@ -112,6 +115,8 @@ class CommandClient:
         }
         seconds = load.num_records / load.throughput if load.throughput > 0 else 0.0
         with running_command(self.words, given, seconds) as running:
+            running.software = self.software or running.software
+            running.version = self.version
             yield running
 
     def consumer(self, load: ConsumerLoad, access: Access) -> NoReturn:

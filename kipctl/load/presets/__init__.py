@@ -15,30 +15,34 @@ from kipctl.errors import UsageError, did_you_mean
 from kipctl.load.presets.build import Program, Say, go, java, node, python, rust
 from kipctl.next_step import Command
 
-_RATE = 50
 PRODUCER, CONSUMER = "producer", "consumer"
 """What a client can be started as."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A client library of one version. It is built with `tools`, at first use."""
+    """A client library of one version. It is built with `tools`, at first use.
+
+    `metadata_ms` is for how long it takes Metadata to be right by itself; `acks` what it asks for
+    where it takes no other, else "".
+    """
 
     name: str
     version: str
     program: Program
     tools: tuple[str, ...] = ()
     roles: frozenset[str] = frozenset((PRODUCER, CONSUMER))
+    metadata_ms: int = 300_000
+    acks: str = ""
 
     @property
     def is_here(self) -> bool:
         """Whether this machine has what it takes to build it."""
         return all(map(shutil.which, self.tools))
 
-    def words(
-        self, role: str, say: Say = lambda text: None, rate: str = str(_RATE), acks: str = "all"
-    ) -> tuple[str, ...]:
-        """Its command line, in which {role} and its like stand for what it is given; builds it.
+    def words(self, role: str, say: Say = lambda text: None) -> tuple[str, ...]:
+        """Its command line, in which {role}, {bootstrap}, {topic}, {partitions}, {rate}, {acks},
+        {rack} and {metadata_ms} stand for what it is given; builds it.
 
         Raises UsageError where this machine lacks it.
         """
@@ -52,7 +56,7 @@ class Preset:
                 f"The preset {self.name} cannot be had here: {error.what}",
                 error.next_step or "Give a command of your own.",
             ) from error
-        arguments = ("{role}", "{bootstrap}", "{topic}", "{partitions}", rate, acks)
+        arguments = ("{role}", "{bootstrap}", "{topic}", "{partitions}", "{rate}", "{acks}")
         return (*program, *arguments, self.name, "{rack}", "{metadata_ms}")
 
 
@@ -83,15 +87,16 @@ PRESETS: Mapping[str, Preset] = {
             "franz-go-1.21.6", "1.21.6", go("franz-go-1.21.6", "franz_go", "1.21.6.mod"), ("go",)
         ),
         Preset("franz-go-1.22.3", "1.22.3", go("franz-go-1.22.3", "franz_go"), ("go",)),
-        Preset("sarama", "1.61.1", go("sarama", "sarama"), ("go",)),
+        Preset("sarama", "1.61.1", go("sarama", "sarama"), ("go",), metadata_ms=600_000),
         # It speaks the versions of Kafka 2.8 unless told otherwise: those before hints.
         Preset(
             "sarama-as-4.3.1",
             "1.61.1",
             go("sarama-as-4.3.1", "sarama", "go.mod", "SARAMA_VERSION=4.3.1"),
             ("go",),
+            metadata_ms=600_000,
         ),
-        Preset("kafka-go", "0.4.51", go("kafka-go", "kafka_go"), ("go",)),
+        Preset("kafka-go", "0.4.51", go("kafka-go", "kafka_go"), ("go",), metadata_ms=6_000),
         Preset(
             "kafka-python",
             "3.0.12",
@@ -104,8 +109,9 @@ PRESETS: Mapping[str, Preset] = {
             "2.12.1",
             node("platformatic-kafka", "platformatic"),
             ("node", "npm"),
+            metadata_ms=5_000,
         ),
-        Preset("rskafka", "0.6.0", rust("rskafka"), ("cargo",)),
+        Preset("rskafka", "0.6.0", rust("rskafka"), ("cargo",), acks="all"),
     )
 }
 

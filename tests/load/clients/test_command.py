@@ -31,7 +31,14 @@ def answered(asked: Asked) -> Response | None:
 
 @contextmanager
 def running(*words: str, records: int = 100, rate: int = 100) -> Iterator[RunningCommand]:
-    load = ProducerLoad(topic="t", num_records=records, throughput=rate, record_size=7)
+    load = ProducerLoad(
+        topic="t",
+        num_records=records,
+        throughput=rate,
+        record_size=7,
+        partitions=4,
+        properties={"acks": "1"},
+    )
     with (
         ScriptedBroker(answered) as broker,
         CommandClient(words).producer(load, Access(broker.address)) as client,
@@ -88,8 +95,9 @@ def is_running(pid: int) -> bool:
 
 
 def test_it_gets_what_it_is_to_send() -> None:
-    code = "import sys; sys.exit(0 if sys.argv[1:] == ['t', '100', '100', '7'] else 3)"
-    words = (sys.executable, "-c", code, "{topic}", "{records}", "{rate}", "{size}")
+    code = "import sys; sys.exit(0 if sys.argv[1:] == ['t', '100', '100', '7', '4', '1'] else 3)"
+    names = ("topic", "records", "rate", "size", "partitions", "acks")
+    words = (sys.executable, "-c", code, *(f"{{{name}}}" for name in names))
     with running(*words) as client:
         assert client.outcome().software.startswith("python")
 

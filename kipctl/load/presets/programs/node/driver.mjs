@@ -3,7 +3,7 @@
 // It has the arguments that `python/driver.py` tells of.
 
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 
 const PATIENCE_MS = 30_000 // for what is under way at the end
 const MOST_MS = 900_000 // it ends by itself after that, should nobody close its stdin
@@ -69,7 +69,8 @@ export class Driver {
         .finally(() => underWay.delete(sent))
       underWay.add(sent)
       const due = began + this.counted.sent / this.rate * 1000
-      await sleep(Math.max(0, due - performance.now()))
+      const early = due - performance.now()
+      await (early > 1 ? sleep(early) : setImmediate()) // sleep takes 1 ms at least
     }
     await Promise.race([Promise.all(underWay), sleep(PATIENCE_MS)])
   }
