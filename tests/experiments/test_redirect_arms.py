@@ -125,16 +125,8 @@ def test_a_preset_is_started_as_a_producer_with_the_acks_and_the_rate_of_the_loa
     for of in (preset, replace(preset, name="strict", acks="all")):
         monkeypatch.setitem(cast(dict[str, Preset], PRESETS), of.name, of)
     client = parse_arm("mine").fetched(None, print)
-    words = [
-        "./mine",
-        "producer",
-        "{bootstrap}",
-        "{topic}",
-        "{partitions}",
-        "{rate}",
-        "{acks}",
-        "mine",
-    ]
+    given = "{bootstrap} {topic} {partitions} {rate} {acks}"
+    words = f"./mine producer {given} mine".split(" ")
     assert client == CommandClient((*words, "", "7000"), version="1.2", software="mine")
     load = Load(topic="t", num_records=9, throughput=3, record_size=1000, properties=_GIVEN)
     assert [load.of(parse_arm(name)).properties for name in ("mine", "strict", "java-3.9.1")] == [
