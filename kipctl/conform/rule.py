@@ -178,6 +178,8 @@ class Rule(Requirement):
     seconds: ClassVar[float] = 2.5
     needs_rack: ClassVar[bool] = False
     """It is about what the client is told to be its rack."""
+    needs: ClassVar[str] = ""
+    """The rule whose FAIL says all that one of this would: who fails that is not asked this."""
     partitions: ClassVar[int] = 1
     """Partition p is led by broker 1 + p."""
     topics: ClassVar[int] = 1

@@ -115,7 +115,10 @@ def play(rule: type[Rule], client: Client, scale: float = 1.0) -> Played:
             return Played(stage.rule.judged(trace), trace)
         # Who is gone sends nothing to the wrong broker, and closes its connections: no verdict. But
         # who is killed by what it was answered (a signal: it did not end itself) does not do it.
-        said = (child.new_stderr() or child.stdout()).strip()[-_SAID:]
+        said = " ".join((child.new_stderr() or child.stdout()).split())[-_SAID:]
+        judged = stage.rule.judged(trace) if stage.began_us is not None else None
+        if judged and judged.status is Status.NOT_APPLICABLE:
+            return Played(judged, trace)
         is_crash = stage.began_us is not None and (child.exit_code or 0) < 0
     status = Status.FAIL if is_crash else Status.NOT_REACHED
     seen = " ".join(filter(None, (ended, not_served(trace), said)))
@@ -212,8 +215,15 @@ def run_rules(
     tell("Self-test with kipctl's own client")
     scale = self_test(client.role)
     verdicts: list[Verdict] = []
+    failed: set[str] = set()
     for rule in rules:
+        if rule.needs in failed:
+            seen = f"It follows no hint ({rule.needs})."
+            verdicts.append(Verdict(rule.id, Status.NOT_APPLICABLE, seen))
+            continue
         verdicts.append(run_rule(rule, client, scale, tell, repeats))
+        if verdicts[-1].status is Status.FAIL:
+            failed.add(rule.id)
         if verdicts[0].has_not_started:
             break  # nor will it for the others, and each would be waited for
     return verdicts

@@ -467,6 +467,6 @@ FAULTS = (
     Fault(metadata_is_asked_for_at_once_again, "526-5"),
     Fault(metadata_with_an_error_is_of_no_use, "526-6"),
     Fault(rebootstraps_are_not_made, "1102-1", frozenset({"1102-2"})),
-    Fault(metadata_is_missed_for_ever, "1102-2"),
+    Fault(metadata_is_missed_for_ever, "1102-2", status=Status.SLOW),
     Fault(throttles_of_good_answers_are_ignored, "219-1"),
 )

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from kipctl.conform import run as conform
 from kipctl.conform.cluster import Cluster, Exchange, Leader
 from kipctl.conform.expected import outdated, read_expected, surprises
 from kipctl.conform.rule import Stage
@@ -202,6 +203,7 @@ def _asks_for_each(times: int) -> tuple[Exchange, ...]:
         ("951-5", (*_in_flight(250, 8), produce(1100, 2)), Status.PASS),
         ("951-5", tuple(produce(k, 2, 6) for k in range(101)), Status.FAIL),
         ("951-5", (produce(90, 1, 6),), Status.NOT_REACHED),
+        ("951-5", (produce(1001, 2, 6), produce(1100, 2)), Status.NOT_REACHED),
         ("951-6", (produce(2, 2), metadata(3), produce(20, 2)), Status.PASS),
         ("951-6", (produce(2, 2), metadata(3), produce(20, 1, 6)), Status.FAIL),
         ("951-6", (produce(2, 2), produce(20, 2)), Status.NOT_REACHED),
@@ -209,7 +211,12 @@ def _asks_for_each(times: int) -> tuple[Exchange, ...]:
         ("951-7", (produce(2, 2), metadata(2001)), Status.FAIL),
         ("951-7", (metadata(3),), Status.NOT_REACHED),
         ("951-9", (produce(299, 2),), Status.PASS),
-        ("951-9", (produce(301, 2),), Status.FAIL),
+        ("951-9", (produce(301, 2),), Status.SLOW),
+        ("951-9", (produce(1499, 2),), Status.SLOW),
+        ("951-9", (produce(1501, 2),), Status.FAIL),
+        ("951-9", (produce(1501, 1, 6),), Status.FAIL),
+        ("951-8", (produce(999, 2),), Status.SLOW),
+        ("951-8", (produce(1001, 2),), Status.FAIL),
         ("951-13", (produce(1500, 2),), Status.SLOW),
         ("951-13", (), Status.SLOW),
         ("951-14", (produce(999, 2),), Status.PASS),
@@ -219,7 +226,7 @@ def _asks_for_each(times: int) -> tuple[Exchange, ...]:
         ("951-15", (produce(6001, 3),), Status.FAIL),
         ("951-19", (produce(1499, 2),), Status.FAIL),
         ("951-19", (produce(1500, 2),), Status.PASS),
-        ("951-19", (produce(50, 1, 6),), Status.NOT_REACHED),
+        ("951-19", (produce(50, 1, 6),), Status.FAIL),
         ("951-21", (produce(2, 2),), Status.NOT_APPLICABLE),
         ("526-5", (metadata(3), metadata(200), produce(2100, 1)), Status.PASS),
         ("526-5", (metadata(3), produce(5001, 1)), Status.SLOW),
@@ -269,6 +276,19 @@ def test_two_of_three_runs_decide(
     runs: tuple[Status, ...], most: int, status: Status | None
 ) -> None:
     assert decided(tuple(Judgement(run, "") for run in runs), most) is status
+
+
+def test_who_follows_no_hint_is_not_asked_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one fault, and is said once."""
+    monkeypatch.setattr(conform, "self_test", lambda role: 1.0)
+    monkeypatch.setattr(conform, "run_rule", lambda rule, *_: Verdict(rule.id, F, ""))
+    rules = chosen("951-9,951-7,951-1", Role.PRODUCER)
+    found = conform.run_rules(rules, Client(("mine",), Role.PRODUCER), print)
+    assert [(v.rule, v.status) for v in found] == [
+        ("951-1", F), ("951-7", F), ("951-9", Status.NOT_APPLICABLE)
+    ]  # fmt: skip
+    for number, rule in enumerate(RULES):
+        assert rule.needs in ("", *(before.id for before in RULES[:number]))
 
 
 def test_rules_are_named_by_id_and_by_kip() -> None:

@@ -19,9 +19,9 @@ def test_new_topics_alone_and_idle_ones_forgotten(
 ) -> None:
     """That the policy of before forgets them too is in what brokers count of `perf metadata`."""
     monkeypatch.setattr(phases, "RENEWED_MS", 1000)
-    words = f"metadata --topics {TOPICS} --partitions 1 --throughput 50 --record metadata"
-    startup = experiment(f"{words} --arms probe-legacy --phase startup")
-    document = experiment(f"{words} --arms probe-preload,java-4.3.1 --phase idle-return")
+    words = f"metadata --topics {TOPICS} --partitions 1 --throughput 50 --record"
+    startup = experiment(f"{words} before --arms probe-legacy --phase startup")
+    document = experiment(f"{words} metadata --arms probe-preload,java-4.3.1 --phase idle-return")
     (legacy,) = startup["claims"]
     preload, java = document["claims"]
     assert legacy["asks_for_new_topics"] == "with all that it knows"
@@ -43,9 +43,9 @@ def test_new_topics_alone_and_idle_ones_forgotten(
         "idle-return",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "before-probe-legacy-startup.1",
         "metadata-java-4.3.1-idle-return.1",
         "metadata-java-4.3.1-startup.1",
-        "metadata-probe-legacy-startup.1",
         "metadata-probe-preload-idle-return.1",
         "metadata-probe-preload-startup.1",
     ]

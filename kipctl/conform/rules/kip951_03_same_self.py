@@ -18,7 +18,7 @@ class SameSelf(Rule):
     """For 2 s broker 1 refuses, and names itself in the epoch that is known."""
 
     id = "951-3"
-    title = "a refuser that names itself is not asked in a hot loop"
+    title = "a refuser that names itself is asked with backoff, and Metadata is asked for"
     says = (
         "A leader that is named but advances nothing is as none: Metadata is refreshed, and the"
         " retry waits for retry.backoff.ms."

@@ -18,6 +18,7 @@ class Backoff(Moved):
     """The new leader has no replica yet: for 1 s it refuses too, and names itself."""
 
     id = "951-5"
+    needs = "951-1"
     title = "a new leader that is not ready is asked again with backoff"
     says = "Later retries to the same leader epoch are subject to the client's backoff."
     why = "Every client of a broker that takes over asks it in a hot loop."
@@ -30,7 +31,7 @@ class Backoff(Moved):
 
     def judge(self, trace: Trace) -> Judgement:
         early = [s for s in trace.after if s.ms < _LASTS_MS and s.tried.error]
-        refused = [s for s in trace.after if s.broker == NEW and s.tried.error]
+        refused = [s for s in early if s.broker == NEW]
         if not refused:
             return Judgement(Status.NOT_REACHED, f"It did not ask broker {NEW} while it refused.")
         times, anywhere = most_tries(refused), most_tries(early)

@@ -10,6 +10,7 @@ class StaleMetadata(Moved):
     """Metadata shows the old leader in its old epoch, while the client has heard of the new one."""
 
     id = "951-6"
+    needs = "951-1"
     title = "Metadata that is behind does not send it back"
     says = "A leader that was named is not overridden by Metadata of a lower epoch."
     why = "The client goes back to the old leader, and is refused again, until Metadata is right."

@@ -1,15 +1,16 @@
 """951-9: a leader that Metadata never named is reached by its endpoint."""
 
 from kipctl.conform.rule import Stage
-from kipctl.conform.rules.hints import NEW, STALE_MS, Moved, milliseconds
+from kipctl.conform.rules.hints import NEW, STALE_MS, Moved, asked_within
 from kipctl.conform.trace import Trace
-from kipctl.conform.verdict import Judgement, Status
+from kipctl.conform.verdict import Judgement
 
 
 class NewNode(Moved):
     """Metadata has no broker 2 until 1.5 s after it leads; the hint says where it is."""
 
     id = "951-9"
+    needs = "951-1"
     title = "a leader that Metadata does not know is reached by its endpoint"
     says = (
         "The endpoint that comes with a named leader is used where Metadata does not know it, as of"
@@ -25,12 +26,5 @@ class NewNode(Moved):
         stage.hide(NEW, stage.ms < STALE_MS)
 
     def judge(self, trace: Trace) -> Judgement:
-        ms = trace.first_at(NEW)
-        if ms is None:
-            return Judgement(Status.FAIL, f"It never asked broker {NEW}.")
-        is_right = ms <= trace.slow_ms
-        return Judgement(
-            Status.PASS if is_right else Status.FAIL,
-            f"It asked broker {NEW} after {milliseconds(ms)}.",
-            ms,
-        )
+        stale_ms = trace.ms_of_script(STALE_MS)
+        return asked_within(trace, NEW, trace.slow_ms, stale_ms)

@@ -11,6 +11,7 @@ class MovedNode(Moved):
     """Broker 2 restarts at another port, and leads. Metadata has the old one for 1.5 s."""
 
     id = "951-10"
+    needs = "951-1"
     title = "a leader at another address is asked where the hint says"
     says = "The endpoint that comes with a named leader overrides the one that was known."
     why = "A broker that was replaced, or a pod that was scheduled anew, is looked for in vain."

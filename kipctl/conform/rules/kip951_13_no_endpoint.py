@@ -15,6 +15,7 @@ class NoEndpoint(Moved):
     """As 951-1, without an endpoint. Broker 2 is known from Metadata."""
 
     id = "951-13"
+    needs = "951-1"
     title = "a known leader that is named without its endpoint may be asked at once"
     says = "Endpoints are optional: a leader's id and epoch alone advance the client's view."
     why = "Proxies and some brokers leave endpoints out; the client then waits for Metadata."

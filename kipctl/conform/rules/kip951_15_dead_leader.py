@@ -16,6 +16,7 @@ class DeadLeader(Rule):
     """Broker 1 names broker 2, which has just died; broker 3 leads, and Metadata says so soon."""
 
     id = "951-15"
+    needs = "951-1"
     title = "a named leader that is dead does not hold it up"
     says = "A newer epoch in Metadata replaces a leader that was named."
     why = "A broker that dies as it takes over is named by those that have not heard of that."

@@ -15,6 +15,7 @@ class Fenced(Moved):
     in 951-1, and producers say none: they are N/A."""
 
     id = "951-16"
+    needs = "951-1"
     title = "a leader that is named with FENCED_LEADER_EPOCH is asked at once"
     says = "A leader is named with NOT_LEADER_OR_FOLLOWER and with FENCED_LEADER_EPOCH."
     why = "A consumer that knows an older epoch waits for Metadata, though it was told the leader."

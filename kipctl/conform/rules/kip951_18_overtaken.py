@@ -22,6 +22,7 @@ class Overtaken(Rule):
     know of; then it names broker 3 in epoch 7, as Metadata does after 2.5 s."""
 
     id = "951-18"
+    needs = "951-1"
     title = "a hint that Metadata has overtaken is followed if it is newer still"
     says = "Whatever advances the client's view is taken, Metadata or hint, in any order."
     why = "The newest leader is known and not asked: the reader waits for Metadata."

@@ -21,6 +21,7 @@ class Throttled(Moved):
     """As 951-1, and broker 1, which leads another partition still, asks for 500 ms of silence."""
 
     id = "951-22"
+    needs = "951-1"
     title = "a refusal that throttles silences it there, and nowhere else"
     says = (
         "After an answer with a throttle time (KIP-219) nothing is sent to that broker for so long."
