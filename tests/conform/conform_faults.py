@@ -443,7 +443,7 @@ FAULTS = (
     Fault(hints_of_overtaken_fetches_are_dropped, "951-18", role=Role.CONSUMER),
     Fault(draft_hints_are_followed, "951-19"),
     Fault(older_epochs_of_a_new_topic, "951-20"),
-    Fault(retries_are_sent_in_any_order, "951-21"),
+    Fault(retries_are_sent_in_any_order, "951-21", status=Status.SLOW),
     Fault(throttle_times_ignored, "951-22", frozenset({"219-1"})),
     Fault(racks_are_not_said, "392-1", role=Role.CONSUMER),
     Fault(preferred_replicas_are_ignored, "392-2", role=Role.CONSUMER),

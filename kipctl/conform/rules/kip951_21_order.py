@@ -9,7 +9,7 @@ from kipctl.conform.cluster.call import Attempt, Exchange
 from kipctl.conform.cluster.control import Control, Delay
 from kipctl.conform.cluster.log import Batch, records_in
 from kipctl.conform.rule import HINTS, Stage
-from kipctl.conform.rules.hints import NEW, OLD, STALE_MS, Moved, pass_if
+from kipctl.conform.rules.hints import NEW, OLD, STALE_MS, Moved
 from kipctl.conform.trace import Trace
 from kipctl.conform.verdict import Judgement, Role, Status
 from kipctl.counts import counted
@@ -56,8 +56,11 @@ class Order(Moved):
         faults = log_faults([e.tried[trace.place] for e in trace.asked], trace.log)
         seen = f"{counted(len(wrong), 'batch', of=len(at_new))} came out of order; of the log, "
         seen += ", ".join(f"{counted(count, 'record')} {what}" for what, count in faults.items())
-        is_right = not wrong and not any(faults.values())
-        return pass_if(is_right, f"{seen}.", wrong[0] if wrong else None)
+        # One that overtakes those that are still with the old leader is refused, and sent again.
+        status = Status.SLOW if wrong else Status.PASS
+        if any(faults.values()):
+            status = Status.FAIL
+        return Judgement(status, f"{seen}.", wrong[0] if wrong else None)
 
 
 def log_faults(sent: Iterable[Attempt], log: Iterable[Batch]) -> dict[str, int]:
