@@ -17,6 +17,8 @@ from kipctl.next_step import Command
 
 PRODUCER, CONSUMER = "producer", "consumer"
 """What a client can be started as."""
+JAVAS_AGE_MS = 300_000
+"""Java's default for how old Metadata may become."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Preset:
     """A client library of one version. It is built with `tools`, at first use.
 
     `metadata_ms` is for how long it takes Metadata to be right by itself; `acks` what it asks for
-    where it takes no other, else "".
+    where it takes no other, else "". It can be told that age as one of `told_age`, and else is not
+    held against rules about it.
     """
 
     name: str
@@ -32,8 +35,9 @@ class Preset:
     program: Program
     tools: tuple[str, ...] = ()
     roles: frozenset[str] = frozenset((PRODUCER, CONSUMER))
-    metadata_ms: int = 300_000
+    metadata_ms: int = JAVAS_AGE_MS
     acks: str = ""
+    told_age: frozenset[str] = frozenset((PRODUCER, CONSUMER))
 
     @property
     def is_here(self) -> bool:
@@ -57,7 +61,8 @@ class Preset:
                 error.next_step or "Give a command of your own.",
             ) from error
         arguments = ("{role}", "{bootstrap}", "{topic}", "{partitions}", "{rate}", "{acks}")
-        return (*program, *arguments, self.name, "{rack}", "{metadata_ms}")
+        age = "{metadata_ms}" if role in self.told_age else str(JAVAS_AGE_MS)
+        return (*program, *arguments, self.name, "{rack}", age)
 
 
 def _own(say: Say) -> Sequence[str]:
@@ -96,7 +101,14 @@ PRESETS: Mapping[str, Preset] = {
             ("go",),
             metadata_ms=600_000,
         ),
-        Preset("kafka-go", "0.4.51", go("kafka-go", "kafka_go"), ("go",), metadata_ms=6_000),
+        Preset(
+            "kafka-go",
+            "0.4.51",
+            go("kafka-go", "kafka_go"),
+            ("go",),
+            metadata_ms=6_000,
+            told_age=frozenset((PRODUCER,)),  # its reader keeps no Metadata
+        ),
         Preset(
             "kafka-python",
             "3.0.12",
@@ -111,7 +123,7 @@ PRESETS: Mapping[str, Preset] = {
             ("node", "npm"),
             metadata_ms=5_000,
         ),
-        Preset("rskafka", "0.6.0", rust("rskafka"), ("cargo",), acks="all"),
+        Preset("rskafka", "0.6.0", rust("rskafka"), ("cargo",), acks="all", told_age=frozenset()),
     )
 }
 

@@ -10,7 +10,10 @@ const { Kafka, logLevel } = KafkaJS
 
 const driver = new Driver()
 const common = { brokers: driver.brokers, logLevel: logLevel.NOTHING }
-const ages = { 'topic.metadata.refresh.interval.ms': driver.metadataMs }
+const ages = {
+  'topic.metadata.refresh.interval.ms': driver.metadataMs,
+  'metadata.recovery.rebootstrap.trigger.ms': driver.metadataMs
+}
 const producer = new Kafka({ kafkaJS: { ...common, clientId: driver.clientId } })
   .producer({ kafkaJS: { acks: driver.acks }, ...ages })
 const consumer = new Kafka({ kafkaJS: { ...common, clientId: driver.readerId } })

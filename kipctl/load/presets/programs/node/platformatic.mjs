@@ -19,7 +19,9 @@ const consumer = new Consumer({
   metadataMaxAge: driver.metadataMs
 })
 if (driver.reads) {
-  consumer.consume({ topics: [driver.topic], mode: 'earliest', autocommit: true }).then(stream => {
+  consumer.consume({
+    topics: [driver.topic], mode: 'earliest', fallbackMode: 'earliest', autocommit: true
+  }).then(stream => {
     stream.on('data', () => driver.read(1))
     stream.on('error', error => driver.note(error))
   }, error => driver.note(error))

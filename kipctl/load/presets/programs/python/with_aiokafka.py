@@ -9,10 +9,10 @@ from driver import PATIENCE_S, Driver
 
 
 async def read(driver: Driver) -> None:
-    """It has no setting for a rack."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=driver.bootstrap,
         client_id=driver.reader_id,
+        client_rack=driver.rack or None,
         auto_offset_reset="earliest",
         metadata_max_age_ms=driver.metadata_ms,
     )

@@ -13,6 +13,9 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
+// What it is given where nothing is asked of its Metadata's age: then its own, 6 s, stays.
+const javasAge = 300 * time.Second
+
 // byKey sends a record to the partition that its key names.
 type byKey struct{}
 
@@ -33,13 +36,17 @@ func produce(d *driver.Driver) {
 	if d.AcksAll {
 		acks = kafka.RequireAll
 	}
+	transport := &kafka.Transport{ClientID: d.ClientID}
+	if d.Age != javasAge {
+		transport.MetadataTTL = d.Age
+	}
 	producer := &kafka.Writer{
 		Addr:         kafka.TCP(d.Bootstrap...),
 		Balancer:     byKey{},
 		RequiredAcks: acks,
 		Async:        true,
 		BatchTimeout: 10 * time.Millisecond,
-		Transport:    &kafka.Transport{ClientID: d.ClientID, MetadataTTL: d.Age},
+		Transport:    transport,
 		Completion: func(records []kafka.Message, err error) {
 			for range records {
 				d.Done(err)

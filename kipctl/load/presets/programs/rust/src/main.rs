@@ -6,11 +6,12 @@ use std::io::Read;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rskafka::client::error::{Error, ProtocolError};
 use rskafka::client::partition::{Compression, OffsetAt, PartitionClient, UnknownTopicHandling};
 use rskafka::client::{Client, ClientBuilder};
 use rskafka::record::Record;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::time::{interval, sleep, timeout};
 
 /// For what is under way at the end.
@@ -19,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const MOST: Duration = Duration::from_secs(900);
 /// Its reads fail at once where a broker names no leader: the loop is its caller's.
 const AFTER_A_FAILED_READ: Duration = Duration::from_millis(100);
+/// Records of a call.
+const MOST_AT_ONCE: usize = 1000;
 
 #[derive(Default)]
 struct Counted {
@@ -98,7 +101,8 @@ fn closed_stdin() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-/// Sends records when their time has come. Each value is another number.
+/// Sends records when their time has come: one call at a time for each partition, with all of its
+/// records that have become due meanwhile. Each value is another number.
 async fn produce(
     client: Client,
     target: Arc<Mutex<String>>,
@@ -106,44 +110,59 @@ async fn produce(
     rate: f64,
     counted: Shared,
 ) {
-    let mut known: HashMap<(String, i32), Arc<PartitionClient>> = HashMap::new();
-    let mut under_way = JoinSet::new();
+    let mut known: HashMap<(String, i32), UnboundedSender<Record>> = HashMap::new();
     let mut due = interval(Duration::from_secs_f64(1.0 / rate));
     for number in 0u64.. {
         due.tick().await;
-        while under_way.try_join_next().is_some() {}
         let place = (target.lock().unwrap().clone(), (number % partitions as u64) as i32);
         if !known.contains_key(&place) {
             let partition = partition_of(&client, &place.0, place.1).await;
-            known.insert(place.clone(), Arc::new(partition));
+            let (sender, records) = unbounded_channel();
+            tokio::spawn(send(partition, records, 2 * partitions as u64, counted.clone()));
+            known.insert(place.clone(), sender);
         }
-        let (partition, counted) = (known[&place].clone(), counted.clone());
         counted.lock().unwrap().sent += 1;
-        under_way.spawn(async move {
-            let record = Record {
-                key: None,
-                value: Some(format!("{number:<100}").into_bytes()),
-                headers: BTreeMap::new(),
-                timestamp: chrono::Utc::now(),
-            };
-            let sent = partition.produce(vec![record], Compression::NoCompression).await;
-            let mut counted = counted.lock().unwrap();
-            match sent {
-                Ok(_) => {
-                    counted.acknowledged += 1;
-                    if counted.acknowledged == 2 * partitions as u64 {
-                        println!("ready");
-                    }
-                }
-                Err(error) => {
-                    counted.failed += 1;
-                    *counted.errors.entry(error.to_string()).or_default() += 1;
-                }
-            }
-        });
+        let record = Record {
+            key: None,
+            value: Some(format!("{number:<100}").into_bytes()),
+            headers: BTreeMap::new(),
+            timestamp: chrono::Utc::now(),
+        };
+        known[&place].send(record).expect("its task lives");
     }
 }
 
+async fn send(
+    partition: PartitionClient,
+    mut records: UnboundedReceiver<Record>,
+    ready: u64,
+    counted: Shared,
+) {
+    let mut batch = Vec::new();
+    loop {
+        let many = records.recv_many(&mut batch, MOST_AT_ONCE).await as u64;
+        if many == 0 {
+            return;
+        }
+        let sent = partition.produce(std::mem::take(&mut batch), Compression::NoCompression).await;
+        let mut counted = counted.lock().unwrap();
+        match sent {
+            Ok(_) => {
+                let before = counted.acknowledged;
+                counted.acknowledged += many;
+                if before < ready && counted.acknowledged >= ready {
+                    println!("ready");
+                }
+            }
+            Err(error) => {
+                counted.failed += many;
+                *counted.errors.entry(error.to_string()).or_default() += many;
+            }
+        }
+    }
+}
+
+/// An offset that is out of range is its caller's to choose anew: it is the earliest.
 async fn read(partition: Arc<PartitionClient>, counted: Shared) {
     let mut offset = partition.get_offset(OffsetAt::Earliest).await.unwrap_or(0);
     loop {
@@ -157,10 +176,18 @@ async fn read(partition: Arc<PartitionClient>, counted: Shared) {
             Err(error) => {
                 let said = format!("reading: {error}");
                 *counted.lock().unwrap().errors.entry(said).or_default() += 1;
+                if is_out_of_range(&error) {
+                    let earliest = partition.get_offset(OffsetAt::Earliest).await;
+                    offset = earliest.unwrap_or(offset);
+                }
                 sleep(AFTER_A_FAILED_READ).await;
             }
         }
     }
+}
+
+fn is_out_of_range(error: &Error) -> bool {
+    matches!(error, Error::ServerError { protocol_error: ProtocolError::OffsetOutOfRange, .. })
 }
 
 async fn settled(counted: &Shared) {
