@@ -116,6 +116,7 @@ def play(rule: type[Rule], client: Client, scale: float = 1.0) -> Played:
         # Who is gone sends nothing to the wrong broker, and closes its connections: no verdict. But
         # who is killed by what it was answered (a signal: it did not end itself) does not do it.
         said = " ".join((child.new_stderr() or child.stdout()).split())[-_SAID:]
+        said = "" if said == "ready" else said  # what a preset says of itself when it works
         judged = stage.rule.judged(trace) if stage.began_us is not None else None
         if judged and judged.status is Status.NOT_APPLICABLE:
             return Played(judged, trace)

@@ -50,10 +50,11 @@ def trace(*after: Exchange, gap_ms: float = 2.0, scale: float = 1.0) -> Trace:
         (61, 100, 1, Status.SLOW),
         (19, 2, 2, Status.PASS),
         (300, 2, 1, Status.SLOW),
-        (301, 2, 1, Status.FAIL),
         (599, 2, 2, Status.SLOW),
         (91, 2, 10, Status.SLOW),
-        (801, 2, 10, Status.FAIL),
+        (1499, 2, 1, Status.SLOW),
+        (1501, 2, 1, Status.FAIL),
+        (1501, 2, 10, Status.FAIL),
     ],
 )
 def test_how_late_is_slow_and_how_late_is_wrong(

@@ -47,7 +47,7 @@ class Moved(Rule):
         stage.move(NEW, NEXT_EPOCH, metadata_after_ms)
 
     def judge(self, trace: Trace) -> Judgement:
-        return first_request(trace, NEW)
+        return first_request(trace, NEW, slow_ms=trace.ms_of_script(STALE_MS))
 
 
 def first_request(trace: Trace, broker: int, slow_ms: float = 0.0) -> Judgement:
