@@ -93,7 +93,7 @@ REFUSED = {
         ("--throughput 0", "--throughput must be above 0."),
         ("--arms probe", "'probe' is no arm."),
     ],
-    "experiment closest-replica": [("--arms kafka-python", "'kafka-python' is no arm.")],
+    "experiment closest-replica": [("--arms kafka-python", "'kafka-python' only produces")],
     "experiment batch": [
         ("--batches 1,some", "--batches '1,some' are no batch sizes."),
         ("--acks 2", "--acks is 2; it is one of all, 1."),

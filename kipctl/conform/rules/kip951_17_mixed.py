@@ -12,6 +12,7 @@ from kipctl.conform.rules.hints import (
     OLD,
     OTHER,
     Moved,
+    first_request,
     milliseconds,
     slow_metadata,
 )
@@ -76,4 +77,4 @@ class Mixed(Moved):
         if ms is None or ms > _MOST_MS * trace.scale:
             when = "never" if ms is None else f"after {milliseconds(ms)}"
             return Judgement(Status.FAIL, f"The one without a leader was served {when}.")
-        return super().judge(trace)
+        return first_request(trace, NEW)  # half a second later it comes for Metadata
