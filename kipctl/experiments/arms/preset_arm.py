@@ -43,4 +43,5 @@ class PresetArm(Arm):
         preset = PRESETS[self.preset]
         given = {"role": PRODUCER, "rack": "", "metadata_ms": str(preset.metadata_ms)}
         words = tuple(filled(word, given) for word in preset.words(PRODUCER, message))
-        return CommandClient(words, preset.version, preset.name)
+        name = preset.name.removesuffix(f"-{preset.version}")
+        return CommandClient(words, preset.version, name)
