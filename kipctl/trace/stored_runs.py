@@ -251,12 +251,7 @@ def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[s
     if "/" in record:
         if Path(record).exists() and not Path(record).is_dir():
             raise UsageError(f"--record {record} is no folder.", "Name a folder, or a new one.")
-        of_runs = (RUN_FILE, ROWS_FOLDER)
-        there = [
-            path
-            for path in _matching("*", Path(record))
-            if any((path / name).exists() for name in of_runs)
-        ]
+        there = sorted(path.parent for path in Path(record).glob(f"*/{RUN_FILE}"))
         instead = "Name another one with --record."
     else:
         there = [*_matching(f"{record}-*", folder_of(f"{record}-", variables).parent)]

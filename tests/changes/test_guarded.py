@@ -138,6 +138,7 @@ def test_it_is_looked_at_before_the_first_batch(fake: Suffering) -> None:
 
 def test_crossed_it_is_held_up_and_goes_on_when_it_is_quiet(fake: Suffering) -> None:
     fake.suffer_after(2, heals_after=2)  # reordered and elected: one batch
+    began = datetime.now(UTC)
     ran = fake.kipctl(ROTATE, PATIENT)
     assert fake.of_topic() == [((2, 1), 2)] * 3
     assert fake.meanwhile == 0
@@ -148,7 +149,7 @@ def test_crossed_it_is_held_up_and_goes_on_when_it_is_quiet(fake: Suffering) -> 
     seen = guard_of(ran)
     assert (seen["pauses"], seen["given_up"], seen["conditions"][0]["worst"]) == (1, False, 1.0)
     worst_at = datetime.fromisoformat(seen["conditions"][0]["worst_at"])
-    assert abs((datetime.now(UTC) - worst_at).total_seconds()) < 600
+    assert began <= worst_at <= datetime.now(UTC)
     when, paused = guard_table(ran.document["guard"]).notes
     assert when == f"The worst was seen: urp > 0 at {worst_at:%H:%M:%S} (UTC)."
     assert str(paused).startswith("It paused 1 time, ")

@@ -1,6 +1,5 @@
 """Arms of an experiment: a client under test, and what the tap before it takes away from it."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -17,7 +16,7 @@ UNHINTED = "-unhinted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm(ABC):
+class Arm:
     """A client, the highest API versions that it is shown, whether hints are taken out, and
     settings of its own by the client's own names. Each kind of client is a class, in a file."""
 
@@ -41,9 +40,10 @@ class Arm(ABC):
         return not (self.caps or self.drop_hints) and self.follows_hints
 
     @property
-    @abstractmethod
     def follows_hints(self) -> bool:
-        """Whether it sends to the leader that a hint names at once, where it gets one."""
+        """Whether it sends to the leader that a hint names at once, where it gets one; True of
+        clients of which that is what is asked."""
+        return True
 
     @property
     def kip_arm(self) -> str:
@@ -69,13 +69,13 @@ class Arm(ABC):
         """
         return next((other for other in alike if other.name == self.name + UNHINTED), None)
 
-    @abstractmethod
     def fetched(self, access: Access | None, message: Callable[[str], None]) -> Client | None:
         """Its client, fetched if need be; None for kipctl's own, which is there.
 
         `access` is that of the cluster, None where a lab is made. Raises KipctlError for what is
         missing, and for a cluster that it cannot connect to.
         """
+        return None
 
 
 def pairs(arms: Sequence[Arm]) -> tuple[tuple[Arm, Arm], ...]:

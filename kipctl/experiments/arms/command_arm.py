@@ -16,11 +16,6 @@ class CommandArm(Arm):
 
     words: tuple[str, ...]
 
-    @property
-    def follows_hints(self) -> bool:
-        """It gets them: what it makes of them is what is asked."""
-        return True
-
     def fetched(self, access: Access | None, message: Callable[[str], None]) -> CommandClient:
         """It is there."""
         return CommandClient(self.words)

@@ -19,7 +19,7 @@ from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.experiment import recorded_in
 from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.experiments.arms.stand import Stand
-from kipctl.experiments.arms.tapped import Conditions, began_us
+from kipctl.experiments.arms.tapped import ROUND_ROBIN, Conditions, began_us
 from kipctl.experiments.arms.tapped import Load as TappedLoad
 from kipctl.load.clients.client import Consumed, ConsumerLoad, Produced, ProducerLoad, RunningClient
 from kipctl.load.own_topic import own_topic
@@ -339,7 +339,7 @@ def _tapped_writer(arm: Arm, load: Load, stand: Stand) -> Iterator[Writer]:
             "acks": load.acks,
             "client.id": PRODUCER,
             "linger.ms": "0",
-            "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+            "partitioner.class": ROUND_ROBIN,
         },
     ).of(arm)
     with (

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from kipctl.experiments.arms.arm import UNHINTED, Arm
-from kipctl.lab.ivy import cache_folder
 from kipctl.load.clients.librdkafka import Librdkafka, fetched
+from kipctl.load.presets.build import cache_folder
 from kipctl.transport.access import Access
 
 _NAME = re.compile(rf"librdkafka(?:-(\d+\.\d+\.\d+))?(?:-(\d+)ms)?({UNHINTED})?")
@@ -65,4 +65,4 @@ class LibrdkafkaArm(Arm):
             access.librdkafka()
         if not self.version:
             return Librdkafka()
-        return fetched(self.version, cache_folder().parent / "clients", message)
+        return fetched(self.version, cache_folder(), message)

@@ -28,11 +28,6 @@ class PresetArm(Arm):
             return None
         return cls(name=name, preset=preset, drop_hints=preset != name)
 
-    @property
-    def follows_hints(self) -> bool:
-        """If it gets any: what it makes of them is what is asked."""
-        return True
-
     def given(self, properties: Mapping[str, str]) -> dict[str, str]:
         """See Arm. One that takes no other acks than its own has those."""
         acks = PRESETS[self.preset].acks

@@ -1,13 +1,11 @@
 """kipctl's own client under test."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from kipctl.experiments.arms.arm import REJECTED, Arm
-from kipctl.load.clients.client import Client
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.transport.access import Access
 
 _KIP_ARM = {
     LeaderDiscovery.BASELINE: "baseline",
@@ -48,7 +46,3 @@ class ProbeArm(Arm):
     def reference(self, alike: Sequence[Arm]) -> Arm | None:
         """Baseline."""
         return next((other for other in alike if other.kip_arm == "baseline"), None)
-
-    def fetched(self, access: Access | None, message: Callable[[str], None]) -> Client | None:
-        """None."""
-        return None

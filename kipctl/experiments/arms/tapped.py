@@ -29,6 +29,7 @@ from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
+ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 _LOOK_US = 20_000
 _LEAST_ROTATIONS = 2
 """Of a run that ends once enough moved leaders were met: until the first one it warms up."""

@@ -13,7 +13,7 @@ from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.command_arm import CommandArm
 from kipctl.experiments.arms.experiment import MOVE_WAIT, Measure, Measures
 from kipctl.experiments.arms.names import parse_arm
-from kipctl.experiments.arms.tapped import ArmRun, Conditions, Load
+from kipctl.experiments.arms.tapped import ROUND_ROBIN, ArmRun, Conditions, Load
 from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
 from kipctl.load.actions import parse_action
 from kipctl.load.plan import OWN_TOPIC, RunPlan, check_least, usual_rate
@@ -27,7 +27,6 @@ MEASURES: Measures[ArmRun] = {
 }
 """What arms can be compared by, all in milliseconds: the median wait for a moved leader, and how
 long records took."""
-_ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 _QUIET_S = 0.5
 """Of the time before the first action, what is not warm-up."""
 
@@ -146,7 +145,7 @@ class OwnPlan:
                 "acks": load.acks,
                 "enable.idempotence": str(load.acks == "all").lower(),
                 "linger.ms": "0",
-                "partitioner.class": _ROUND_ROBIN,  # every partition, so that every move is met
+                "partitioner.class": ROUND_ROBIN,  # every partition, so that every move is met
             },
         )
 

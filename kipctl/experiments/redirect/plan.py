@@ -12,7 +12,7 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import Arm, pairs
 from kipctl.experiments.arms.names import ARMS, parse_arms
 from kipctl.experiments.arms.stand import Place
-from kipctl.experiments.arms.tapped import Conditions, Load
+from kipctl.experiments.arms.tapped import ROUND_ROBIN, Conditions, Load
 from kipctl.lab.cluster import labs_folder
 from kipctl.load.plan import OWN_TOPIC, check_least, usual_rate
 from kipctl.verdict import LEAST_RUNS
@@ -136,7 +136,7 @@ class RedirectPlan:
                 "linger.ms": "0",
                 "batch.size": "16384",
                 "max.in.flight.requests.per.connection": "5",
-                "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+                "partitioner.class": ROUND_ROBIN,
             },
         )
 
