@@ -10,12 +10,18 @@ from typing import Any
 from kipctl.errors import UsageError
 
 _OWNERS = 0o700
+_USUAL = {"STATE": ".local/state", "CACHE": ".cache", "CONFIG": ".config"}
 
 
 def state_folder(variables: Mapping[str, str] = os.environ) -> Path:
     """$XDG_STATE_HOME/kipctl, or ~/.local/state/kipctl."""
-    base = variables.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "kipctl"
+    return own_folder("STATE", variables)
+
+
+def own_folder(of: str, variables: Mapping[str, str] = os.environ) -> Path:
+    """kipctl's own among the user's STATE, CACHE or CONFIG (XDG Base Directory Specification)."""
+    base = variables.get(f"XDG_{of}_HOME")
+    return (Path(base) if base else Path.home() / _USUAL[of]) / "kipctl"
 
 
 def make_private(folder: Path, variables: Mapping[str, str] = os.environ) -> None:

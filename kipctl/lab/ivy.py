@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from kipctl.extras import require
 from kipctl.lab.java import Java
 from kipctl.lab.locks import locked
 from kipctl.progress import ProgressText
+from kipctl.state import own_folder
 
 _SUMS = "SHA256SUMS"
 _PINNED = Path(__file__).with_name("pinned")
@@ -61,8 +61,7 @@ class Download:
 
 def cache_folder() -> Path:
     """$XDG_CACHE_HOME/kipctl/kafka, or ~/.cache/kipctl/kafka."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kipctl" / "kafka"
+    return own_folder("CACHE") / "kafka"
 
 
 def fetched(

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kipctl import java_properties
 from kipctl.errors import UsageError
-from kipctl.state import state_folder
+from kipctl.state import own_folder, state_folder
 
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 _OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
@@ -260,5 +260,4 @@ def java_program(environment: Mapping[str, str]) -> Path:
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
     """$XDG_CACHE_HOME/kipctl/spark, or ~/.cache/kipctl/spark."""
-    base = environment.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kipctl" / "spark"
+    return own_folder("CACHE", environment) / "spark"

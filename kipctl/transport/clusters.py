@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import UsageError
-from kipctl.state import replace_whole
+from kipctl.state import own_folder, replace_whole
 
 _NO_TOML = (ValueError, RecursionError)
 """What tomllib raises: not its own error alone for numbers and levels beyond Python's."""
@@ -44,8 +44,7 @@ class NamedCluster:
 
 def clusters_file(variables: Mapping[str, str]) -> Path:
     """$XDG_CONFIG_HOME/kipctl/clusters.toml, or ~/.config/kipctl/clusters.toml."""
-    base = variables.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else Path.home() / ".config") / "kipctl" / "clusters.toml"
+    return own_folder("CONFIG", variables) / "clusters.toml"
 
 
 def named_clusters(file: Path) -> dict[str, NamedCluster]:

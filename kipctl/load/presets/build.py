@@ -18,6 +18,7 @@ from kipctl.errors import KipctlError, UsageError
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
 from kipctl.lab.locks import locked
+from kipctl.state import own_folder
 
 PROGRAMS = Path(__file__).parent / "programs"
 BUILD_TIMEOUT_S = 1800.0
@@ -32,8 +33,7 @@ this machine lacks what it is made of."""
 
 def cache_folder() -> Path:
     """Where programs and libraries are kept."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kipctl" / "clients"
+    return own_folder("CACHE") / "clients"
 
 
 def tool(name: str) -> str:
