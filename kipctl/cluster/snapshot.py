@@ -120,6 +120,11 @@ class Snapshot:
         return tuple(p for p in self.partitions if not p.is_led_by_preferred)
 
     @property
+    def led_by_another(self) -> tuple[Partition, ...]:
+        """The partitions that have a leader, which is not the preferred replica."""
+        return tuple(p for p in self.not_led_by_preferred if p.leader != NO_LEADER)
+
+    @property
     def imbalance_percent(self) -> float:
         """The share of partitions that another than the preferred replica leads."""
         return 100 * len(self.not_led_by_preferred) / max(1, len(self.partitions))

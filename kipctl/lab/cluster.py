@@ -393,7 +393,8 @@ def no_such_lab(name: str) -> UsageError:
     """That there is none of this name, with those that there are."""
     names = [lab.name for lab in labs()]
     return UsageError(
-        f"There is no lab named {name!r}; there is: {', '.join(names) or 'none'}."
+        f"There is no lab named {name!r}"
+        f"{'; there is: ' if names else ', and no other'}{', '.join(names)}."
         f"{did_you_mean(name, names)}",
         f"Say which: --name {names[0]}"
         if names

@@ -45,7 +45,7 @@ def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
         {"partitions": partitions},
         (table,),
         opening=paragraphs(
-            f"{counted(len(partitions), 'partition', 'are', of=total)} not led by their preferred"
+            f"{counted(len(partitions), 'partition', 'are', of=total)} not led by the preferred"
             " replica."
             " Nothing was changed."
             if partitions
@@ -127,6 +127,11 @@ def unclean_report(
             "It is refused without --force while brokers that may have been in sync last may"
             f" come back: {ids(back)}."
         )
+    said += (
+        f"May be lost of {partition.id}: {partition.loss}."
+        for partition in found[:A_FEW]
+        if partition.would_lead is not None and not partition.is_clean
+    )
     if any(longest_first(partition) != partition for partition in found):
         said.append(
             "Another live replica has more records than the one that would lead: --longest."

@@ -109,7 +109,7 @@ def moved_report(
     )
     steps = _steps_ms(moved)
     entry, copied = moved.entry, moved.copied
-    undo = (way_back_line(entry),) if entry else ()
+    undo = (way_back_line(entry),) if entry and entry.kind.has_way_back else ()
     title = "Timeline" if moved.batches == 1 else "Timeline of the slowest batch's election"
     timeline = Table(
         title, ("Step", Column("ms since the call")), tuple(steps.items()), name="timeline"

@@ -126,17 +126,17 @@ def _how_well(partition: "Partition") -> tuple[bool, bool]:
 
 
 def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
-    astray, total = len(snapshot.not_led_by_preferred), len(snapshot.partitions)
+    astray, total = len(snapshot.led_by_another), len(snapshot.partitions)
     lost, skew = len(snapshot.leaderless), snapshot.leader_skew
     if not total:
         return Paragraph("No partition is shown.")
     first = f"{counted(lost, 'partition', 'have', of=total)} no leader. " if lost else ""
     if astray:
         first += (
-            f"{counted(astray, 'partition', of=total)} ({snapshot.imbalance_percent:.1f} %)"
-            f" {agreeing(astray, 'are')} not led by their preferred replica."
+            f"{counted(astray, 'partition', of=total)} ({100 * astray / total:.1f} %)"
+            f" {agreeing(astray, 'are')} not led by the preferred replica."
         )
-    else:
+    elif not lost:
         first = f"All {counted(total, 'partition', 'are')} led by their preferred replica."
     if skew is not None:
         first += (

@@ -67,7 +67,7 @@ def health_of(snapshot: "Snapshot", busy: "Sequence[Reassignment] | None") -> He
             not {*partition.replicas} <= {*partition.isr, *adding.get(partition.id, ())}
             for partition in snapshot.partitions
         ),
-        len(snapshot.not_led_by_preferred),
+        len(snapshot.led_by_another),
         None if busy is None else len(busy),
     )
 

@@ -26,9 +26,7 @@ def throttle_report(throttle: "Throttle", first: str, *, is_removal: bool = Fals
         {**change.setting._asdict(), "before": change.before, "during": change.during}
         for change in throttle.changes
     ]
-    table = Table(
-        "Settings", ("Setting", "Now", "Then") if is_removal else ("Setting", "Before", "Set"), rows
-    )
+    table = Table("Settings", ("Setting", "Before", "After" if is_removal else "Set"), rows)
     return Report("throttle", {"settings": settings}, (table,), opening=paragraphs(first))
 
 

@@ -116,7 +116,8 @@ def named_cluster(name: str, known: Mapping[str, NamedCluster]) -> NamedCluster:
     """The one of that name. Raises UsageError, which names those that there are."""
     if name not in known:
         raise UsageError(
-            f"There is no cluster {name!r}; there is: {', '.join(known) or 'none'}."
+            f"There is no cluster {name!r}"
+            f"{'; there is: ' if known else ', and no other'}{', '.join(known)}."
             f"{did_you_mean(name, known)}",
             "Add it: " + Command("clusters add NAME --bootstrap-server HOST:PORT"),
         )

@@ -171,7 +171,7 @@ def test_as_they_come_is_a_word_of_until(cluster: ElectingCluster) -> None:
 def test_others_are_elected_while_one_broker_still_copies(cluster: ElectingCluster) -> None:
     ran = cluster.kipctl("elect preferred --topic t --until balanced --timeout 60 --yes", status=6)
     assert cluster.elected == [[PartitionId("t", 3)]]
-    assert "After 60 s 2 of 4 partitions are not led by their preferred replica: 2 wait" in ran.err
+    assert "After 60 s 2 of 4 partitions are not led by the preferred replica: 2 wait" in ran.err
     assert "broker 1: 1 of 3 partitions still copies" in ran.err
     assert "--as-they-come" in ran.err
 
@@ -222,7 +222,7 @@ def test_it_goes_in_batches(count: int, batch: int, sizes: list[int]) -> None:
 
 def test_where_nothing_was_elected_in_time_nothing_is_left_open(cluster: ElectingCluster) -> None:
     ran = cluster.kipctl("elect preferred --broker 1 --until balanced --timeout 60 --yes", status=6)
-    assert "After 60 s 2 of 2 partitions are not led by their preferred replica" in ran.err
+    assert "After 60 s 2 of 2 partitions are not led by the preferred replica" in ran.err
     assert "Nothing was changed." in ran.err
     assert list(cluster.kept.unfinished()) == []
 
@@ -231,7 +231,7 @@ def test_what_is_left_when_the_time_is_over_is_said(cluster: ElectingCluster) ->
     ran = cluster.kipctl(
         "elect preferred --topic t --until balanced --as-they-come --timeout 60 --yes", status=6
     )
-    assert "After 60 s 1 of 4 partitions is not led by their preferred replica" in ran.err
+    assert "After 60 s 1 of 4 partitions is not led by the preferred replica" in ran.err
     assert "such as t-1: broker 1 is not in sync." in ran.err
     assert sorted(one for elected in cluster.elected for one in elected) == [
         READY,

@@ -19,12 +19,12 @@ def no_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             ["down"],
             2,
-            "kipctl: There is no lab named 'default'; there is: none.\nStart one: kipctl lab up\n",
+            "kipctl: There is no lab named 'default', and no other.\nStart one: kipctl lab up\n",
         ),
         (
             ["down", "--name", "../x"],
             2,
-            "kipctl: There is no lab named '../x'; there is: none.\n"
+            "kipctl: There is no lab named '../x', and no other.\n"
             "Start one: kipctl lab up --name ../x\n",
         ),
         (
@@ -36,8 +36,7 @@ def no_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             ["stop", "1", "--name", "x"],
             2,
-            "kipctl: There is no lab named 'x'; there is: none.\n"
-            "Start one: kipctl lab up --name x\n",
+            "kipctl: There is no lab named 'x', and no other.\nStart one: kipctl lab up --name x\n",
         ),
         (
             ["up", "--config", "num.io.threads"],

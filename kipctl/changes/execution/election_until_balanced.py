@@ -180,7 +180,7 @@ def _timed_out(
 ) -> TimedOutError:
     return TimedOutError(
         f"After {timeout_s:g} s {counted(len(left), 'partition', 'are', of=wanted)} not led by"
-        " their"
+        " the"
         f" preferred replica: {text}.",
         "See: "
         + Command("inspect brokers")

@@ -162,10 +162,10 @@ WHAT_IS_SO = {
     "note: 1 topic of three replicas or more have min.insync.replicas 1: orders.": cluster(
         partition(0), min_insync_replicas=1
     ),
-    "warning: 1 of 2 partitions (50.0 %) is not led by their preferred replica.": cluster(
+    "warning: 1 of 2 partitions (50.0 %) is not led by the preferred replica.": cluster(
         partition(0, leader=2), partition(1)
     ),
-    "note: 1 of 11 partitions (9.1 %) is not led by their preferred replica.": cluster(
+    "note: 1 of 11 partitions (9.1 %) is not led by the preferred replica.": cluster(
         partition(0, leader=2), *(partition(n) for n in range(1, 11))
     ),
     (

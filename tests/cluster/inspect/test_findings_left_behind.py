@@ -276,7 +276,7 @@ def test_reassignments_and_those_that_stand_still(copying: Reassignments, found:
         ),
         (
             Partition(ORDERS_0, (1, 2, 4, 3), (1, 2, 3), 2, 5),
-            ["warning: 1 of 1 partition (100.0 %) is not led by their preferred replica."],
+            ["warning: 1 of 1 partition (100.0 %) is not led by the preferred replica."],
         ),
     ],
 )

@@ -39,7 +39,7 @@ def test_leaders_and_their_imbalance(
     assert shown["leader_skew"] == 3 / (4 / 3)
     assert shown["without_leader"] == 0
     plain = kipctl("inspect leaders --topic", topic).out
-    assert "1 of 4 partitions (25.0 %) is not led by their preferred replica." in plain
+    assert "1 of 4 partitions (25.0 %) is not led by the preferred replica." in plain
     assert "The broker that leads most leads 2.25 times the mean." in plain
 
 

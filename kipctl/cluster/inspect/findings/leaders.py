@@ -24,9 +24,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
     snapshot = facts.snapshot
     # A reassignment puts the new replicas first before they can lead.
     not_preferred = [
-        p
-        for p in snapshot.not_led_by_preferred
-        if p.leader >= 0 and p.preferred_leader not in facts.adding(p)
+        p for p in snapshot.led_by_another if p.preferred_leader not in facts.adding(p)
     ]
     if not_preferred:
         percent = 100 * len(not_preferred) / len(snapshot.partitions)
@@ -36,7 +34,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
             "not-preferred-leader",
             Severity.WARNING if percent > IMBALANCE_LIMIT else Severity.NOTE,
             f"{counted(len(not_preferred), 'partition', of=len(snapshot.partitions))}"
-            f" ({percent:.1f} %) {agreeing(len(not_preferred), 'are')} not led by their preferred"
+            f" ({percent:.1f} %) {agreeing(len(not_preferred), 'are')} not led by the preferred"
             " replica.",
             f"Within {every} s the controller moves them back unasked, each once more a redirect"
             " for its clients."
