@@ -172,8 +172,10 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (to / "_unfinished").write_text("{")
     assert read(spark, to).lines["parsed"] == 20
     kept = newest.read_text()
+    newest.write_text(kept[:-20])
+    assert "cannot be read: Checksum error" in refusal().what
+    (to / f".{newest.name}.crc").unlink()
+    assert isinstance(refusal(), PipelineError)
+    assert "is damaged: Input data was truncated" in refusal().what
     newest.write_text(kept.replace('"format": 1', '"format": 2'))
     assert refusal().what == f"{to} is a pack of format 2, and this kipctl reads format 1."
-    newest.write_text(kept[:-20])
-    assert isinstance(refusal(), PipelineError)
-    assert "is damaged" in refusal().what

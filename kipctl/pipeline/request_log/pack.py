@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -91,17 +91,18 @@ class Pack:
             return None
         if not numbers:
             return None
-        text = there.text(_name(numbers[-1]))
+        file = f"{folder}/{_name(numbers[-1])}"
         try:
+            text = there.text(_name(numbers[-1]))
             told = msgspec.json.decode(text, type=_Format).format
             if told == FORMAT:
-                return cls(
-                    spark, folder, numbers[-1], msgspec.json.decode(text, type=_Contents).files
-                )
-        except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-            raise PipelineError(
-                f"{folder}/{_name(numbers[-1])} is damaged: {wrong}.", _PACK_ANEW
-            ) from None
+                contents = msgspec.json.decode(text, type=_Contents)
+                return cls(spark, folder, numbers[-1], contents.files)
+        except msgspec.DecodeError as wrong:
+            raise PipelineError(f"{file} is damaged: {wrong}.", _PACK_ANEW) from None
+        except Py4JJavaError as refused:
+            why = refused.java_exception.getMessage()
+            raise PipelineError(f"{file} cannot be read: {why}.", _PACK_ANEW) from None
         raise PipelineError(
             f"{folder} is a pack of format {told}, and this kipctl reads format {FORMAT}.",
             _PACK_ANEW,
@@ -170,14 +171,13 @@ class Pack:
                     there.remove_from(name)
 
     def rows(self, period: Period = ALWAYS, without: Set[str] = frozenset()) -> DataFrame:
-        """Rows of ROWS of the period, as lines of that period are read, but for the files `without`
-        which it is to be. Raises UsageError for a period that does not begin and end between
-        slices."""
+        """Rows of ROWS of the period, as lines of that period are read, but for those of some files
+        (`without`, as `unquoted` has them). Raises what `slices_of` does."""
         first, end = slices_of(period)
         files = [
             of
             for of in self.files
-            if of.file not in without
+            if unquoted(of.file) not in without
             and (period.since is None or of.modified_us >= earliest_us(period.since))
         ]
         if not files:
@@ -216,12 +216,13 @@ def rows_of_packs(
     """The rows of all packs; a file that is in several of them, or in the text, is taken once, from
     the text if it is there. Raises UsageError for a zone that is not the one that it was packed
     with."""
-    taken = set(text.inputFiles()) if packs and text is not None else set()
+    in_text = text.inputFiles() if packs and text is not None else ()
+    taken = {unquoted(of) for of in in_text}
     whole: DataFrame | None = None
     for pack in packs:
         _check_zone(pack, timezones)
         rows = pack.rows(period, taken)
-        taken |= {of.file for of in pack.files}
+        taken |= {unquoted(of.file) for of in pack.files}
         whole = rows if whole is None else whole.unionByName(rows)
     return whole
 
