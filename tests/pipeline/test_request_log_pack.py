@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from request_log_lines import LOGS, analysed_log, log_files, log_lines
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period, parse_period
-from kipctl.pipeline.request_log import RequestLog, analyse, read_request_log
+from kipctl.pipeline.request_log import RequestLog, analyse, packing, read_request_log
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones
 from kipctl.pipeline.request_log.over_time import over_time
-from kipctl.pipeline.request_log.pack import SLICE_US
+from kipctl.pipeline.request_log.pack import SLICE_US, Pack
 from kipctl.pipeline.request_log.packing import pack
 
 pytestmark = pytest.mark.spark
@@ -149,6 +149,32 @@ def test_a_log_that_grows_and_is_rotated(spark: SparkSession, tmp_path: Path) ->
     }
 
 
+def test_what_is_killed_leaves_what_was_done(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, to = [*map(str, log_files(LOGS[0]))], str(tmp_path / "packed")
+    monkeypatch.setattr(packing, "_BATCH_BYTES", 1)
+    write = Pack.write
+    written: list[str] = []
+
+    def until_killed(pack: Pack, rows: DataFrame) -> str:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(write(pack, rows))
+        return written[-1]
+
+    monkeypatch.setattr(Pack, "write", until_killed)
+    before = Pack.at_or_new(spark, to)
+    with pytest.raises(KeyboardInterrupt):
+        pack(spark, files, to)
+    assert len({of.file for of in read(spark, Path(to)).seen}) == 2
+    monkeypatch.setattr(Pack, "write", write)
+    said = pack(spark, files, to)
+    assert (said["files_packed"], said["files_unchanged"]) == (2, 2)
+    with pytest.raises(PipelineError, match="Another kipctl packs into"):
+        before.with_files(())
+
+
 def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     log, to = tmp_path / "request.log", tmp_path / "packed"
     log.write_text("".join(f"{line}\n" for line in log_lines(LOGS[0])[:20]))
@@ -177,5 +203,5 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (to / f".{newest.name}.crc").unlink()
     assert isinstance(refusal(), PipelineError)
     assert "is damaged: Input data was truncated" in refusal().what
-    newest.write_text(kept.replace('"format": 1', '"format": 2'))
-    assert refusal().what == f"{to} is a pack of format 2, and this kipctl reads format 1."
+    newest.write_text(kept.replace('"format":1', '"format":2'))
+    assert refusal().what == f"{newest} is of a pack of format 2, and this kipctl reads format 1."

@@ -43,8 +43,10 @@ _ROWS = "_rows"
 _MANIFEST = re.compile(r"_pack\.(\d{1,18})\.json")
 _KEPT_US = 24 * 3600 * 1_000_000
 """Rows that no file is in any more may be read by an analysis that began before."""
+_READ_US = 60 * 1_000_000
 _PARTITIONED = StructType([StructField(name, StringType()) for name in ("batch", "day", "log")])
 _NAMED = ("batch", "packed_as", "file")
+_PACK_ANEW = NextStep("Pack the logs anew: ", Command("request-log pack PATH --to DIR"), ".")
 
 
 class PackedFile(msgspec.Struct, frozen=True):
@@ -71,6 +73,20 @@ class _Contents(msgspec.Struct):
     format: int = FORMAT
 
 
+def files_of(text: str, name: str) -> tuple[PackedFile, ...]:
+    """What the text of `_pack.N.json`, the file of this name, says is in a pack. Raises
+    PipelineError for one that is damaged or of another format."""
+    try:
+        told = msgspec.json.decode(text, type=_Format).format
+        if told == FORMAT:
+            return msgspec.json.decode(text, type=_Contents).files
+    except (msgspec.DecodeError, RecursionError) as wrong:
+        raise PipelineError(f"{name} is damaged: {wrong}.", _PACK_ANEW) from None
+    raise PipelineError(
+        f"{name} is of a pack of format {told}, and this kipctl reads format {FORMAT}.", _PACK_ANEW
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Pack:
     """A pack's folder, as its file of this `number` says what is in it."""
@@ -84,6 +100,8 @@ class Pack:
     def at(cls, spark: SparkSession, folder: str) -> "Pack | None":
         """The pack in the folder; None if there is none. Raises PipelineError for one that is
         damaged or of another format."""
+        if Path(folder).is_file():
+            return None
         there = Files(spark, folder)
         try:
             numbers = sorted(_numbers(there.names()))
@@ -91,22 +109,13 @@ class Pack:
             return None
         if not numbers:
             return None
-        file = f"{folder}/{_name(numbers[-1])}"
+        file = f"{unquoted(folder)}/{_name(numbers[-1])}"
         try:
             text = there.text(_name(numbers[-1]))
-            told = msgspec.json.decode(text, type=_Format).format
-            if told == FORMAT:
-                contents = msgspec.json.decode(text, type=_Contents)
-                return cls(spark, folder, numbers[-1], contents.files)
-        except msgspec.DecodeError as wrong:
-            raise PipelineError(f"{file} is damaged: {wrong}.", _PACK_ANEW) from None
         except Py4JJavaError as refused:
             why = refused.java_exception.getMessage()
             raise PipelineError(f"{file} cannot be read: {why}.", _PACK_ANEW) from None
-        raise PipelineError(
-            f"{folder} is a pack of format {told}, and this kipctl reads format {FORMAT}.",
-            _PACK_ANEW,
-        )
+        return cls(spark, folder, numbers[-1], files_of(text, file))
 
     @classmethod
     def at_or_new(cls, spark: SparkSession, folder: str) -> "Pack":
@@ -140,14 +149,14 @@ class Pack:
         has changed it meanwhile."""
         there = Files(self.spark, self.folder)
         after = replace(self, number=self.number + 1, files=tuple(sorted(files, key=_by_name)))
-        text = msgspec.json.format(msgspec.json.encode(_Contents(after.files)), indent=1).decode()
+        text = msgspec.json.encode(_Contents(after.files)).decode()
         if not there.write_new(_name(after.number), text):
             raise PipelineError(
                 f"Another kipctl packs into {unquoted(self.folder)}.",
                 "Wait until it has ended: what it packed is not packed again.",
             )
-        # The one before may just be read.
-        for number in _numbers(there.names()):
+        # One that is younger may just be read.
+        for number in _numbers(there.written_before(_now_us() - _READ_US)):
             if number < self.number:
                 there.remove_from(_name(number))
         return after
@@ -156,6 +165,7 @@ class Pack:
         """Write rows of ROWS, with `day` and `log`, as a batch of its own; returns its name."""
         batch = uuid.uuid4().hex
         by = ("day", "log")
+        # Files of about one size, whatever tasks read; without adaptive execution as tasks read.
         together = rows.hint("rebalance", *by).sortWithinPartitions(*by, "kind", "file", "slice")
         to = f"{self.folder}/{_ROWS}/batch={batch}"
         together.write.option("compression", "zstd").partitionBy(*by).parquet(to)
@@ -166,7 +176,7 @@ class Pack:
         there = Files(self.spark, f"{self.folder}/{_ROWS}")
         if there.exists():
             used = {f"batch={of.batch}" for of in self.files}
-            for name in there.written_before(int(time() * 1e6) - _KEPT_US):
+            for name in there.written_before(_now_us() - _KEPT_US):
                 if name not in used:
                     there.remove_from(name)
 
@@ -199,9 +209,6 @@ class Pack:
             .filter(_is_within(first, end))
             .select(*ROWS.names)
         )
-
-
-_PACK_ANEW = NextStep("Pack the logs anew: ", Command("request-log pack PATH --to DIR"), ".")
 
 
 def packs_among(spark: SparkSession, paths: Sequence[str]) -> tuple[list[Pack], list[str]]:
@@ -300,6 +307,10 @@ def _is_within(first: int | None, end: int | None) -> Any:
         .otherwise(is_inside),
         F.lit(False),
     )
+
+
+def _now_us() -> int:
+    return int(time() * 1e6)
 
 
 def _name(number: int) -> str:
