@@ -68,7 +68,7 @@ A, B = packed("a", 100, 1), packed("b", 200, 2)
             [A, B],
             [file("b", 100, 1)],
             ("a",),
-            ({"b": "as a"}, {"b"}, []),
+            ({"b": "as a", "b#b": "as b"}, {"b"}, []),
             id="renamed to what another was called",
         ),
         pytest.param(
@@ -99,7 +99,7 @@ GREW = packed("a.1", 300, 5, "first of a", lines=30)
 @pytest.mark.parametrize(
     ("now", "found", "away", "left"),
     [
-        pytest.param(packed("a", 150, 2, lines=15), [], (), {"a", "b"}, id="packed again"),
+        pytest.param(packed("a", 150, 2, lines=5), [], (), {"a", "b"}, id="packed again"),
         pytest.param(GREW, [file("a.1", 300, 5)], ("a",), {"a.1", "b"}, id="renamed as it grew"),
         pytest.param(
             GREW,
@@ -119,6 +119,9 @@ GREW = packed("a.1", 300, 5, "first of a", lines=30)
             id="less than what is gone",
         ),
         pytest.param(packed("c"), [file("c")], ("a", "b"), {"a", "b", "c"}, id="another one"),
+        pytest.param(
+            packed("a", first="another one"), [file("a", 7)], (), {"a", "a#b", "b"}, id="its name"
+        ),
     ],
 )
 def test_what_is_replaced(

@@ -118,7 +118,8 @@ class Plan:
             else:
                 to_pack.append(one)
         sources = {of.file for of in renamed.values()}
-        kept = [of for of in packed if of.file not in sources and of.file not in renamed]
+        left = (of for of in packed if of.file not in sources)
+        kept = [_displaced(of) if of.file in renamed else of for of in left]
         kept += [msgspec.structs.replace(of, file=name) for name, of in renamed.items()]
         return cls(tuple(kept), frozenset(renamed), tuple(to_pack))
 
@@ -129,23 +130,30 @@ def replaced(
     found: Iterable[LogFile],
     is_away: Callable[[PackedFile], bool],
 ) -> list[PackedFile]:
-    """The files of a pack after some were packed: without those of their names, and without those
-    that they go on with. Such a file has the same first request, and is not at its own name any
-    more: it was packed while it grew, and has been renamed or compressed since."""
-    names = {of.file for of in packed}
-    longest: dict[str, int] = {}
+    """The files of a pack after some were packed: without those that these go on with. Such a one
+    has the same first request, and is of the same name, or not at its own any more: it was packed
+    while it grew, and has been renamed or compressed since. Others whose name is taken stay."""
+    firsts = {of.file: of.first for of in packed}
+    longest: dict[str | None, int] = {}
     for of in packed:
-        if of.first is not None:
-            longest[of.first] = max(of.lines, longest.get(of.first, 0))
+        longest[of.first] = max(of.lines, longest.get(of.first, 0))
     here = {of.name: of for of in found}
 
     def goes_on(of: PackedFile) -> bool:
+        if of.file in firsts and firsts[of.file] == of.first:
+            return True
         if of.first is None or longest.get(of.first, 0) < of.lines:
             return False
         own = here.get(of.file)
         return is_away(of) if own is None else not same_file(of, own, of.zone)
 
-    return [*packed, *(of for of in before if of.file not in names and not goes_on(of))]
+    left = (of for of in before if not goes_on(of))
+    return [*packed, *(_displaced(of) if of.file in firsts else of for of in left)]
+
+
+def _displaced(of: PackedFile) -> PackedFile:
+    """A file whose name is another one's now, as the oldest of those that are numbered."""
+    return msgspec.structs.replace(of, file=f"{of.file}#{of.batch}")
 
 
 def batches(files: Iterable[LogFile], most_bytes: int) -> Iterator[list[LogFile]]:
