@@ -26,5 +26,5 @@ def pack_report(document: PackDocument) -> Report:
         },
         name="files",
     )
-    opening = paragraphs(f"{said}\nAnalyse it: " + Command("analyze request-log", where))
+    opening = paragraphs(said, "Analyse it: " + Command("analyze request-log", where))
     return Report("request-log pack", document, (table,), opening=opening)
