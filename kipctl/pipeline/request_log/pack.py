@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -33,10 +32,9 @@ from kipctl.pipeline.request_log.files import LogFile, Timezones, earliest_us
 FORMAT = 1
 """Raised with whatever makes rows of before unreadable, or not what lines are read into now."""
 SLICE_US = 5_000_000
-"""Rows are counted in slices of this length: `--since` and `--before` lie between them. All longer
-steps of the time axis of a page are whole slices, and so are the slots by which clients are
-followed; what is most of a pack, times and what was answered to a client, is kept of each request
-anyway."""
+"""Rows are counted in slices of this length, and `--since` and `--before` lie between slices. The
+slots by which clients are followed are whole slices, and so are all steps of a page's time axis but
+shorter ones: of 10 s those of 25 s would not be. Shorter slices would count little together."""
 ANY_DAY = "any"
 """The day of rows that are of no time: where the lines of a file are, what was named in it."""
 _ROWS = "_rows"
@@ -44,6 +42,7 @@ _MANIFEST = re.compile(r"_pack\.(\d{1,18})\.json")
 _KEPT_US = 24 * 3600 * 1_000_000
 """Rows that no file is in any more may be read by an analysis that began before."""
 _READ_US = 60 * 1_000_000
+"""And what says which files are in it, by one that begins just now."""
 _PARTITIONED = StructType([StructField(name, StringType()) for name in ("batch", "day", "log")])
 _NAMED = ("batch", "packed_as", "file")
 _PACK_ANEW = NextStep("Pack the logs anew: ", Command("request-log pack PATH --to DIR"), ".")
@@ -155,7 +154,6 @@ class Pack:
                 f"Another kipctl packs into {unquoted(self.folder)}.",
                 "Wait until it has ended: what it packed is not packed again.",
             )
-        # One that is younger may just be read.
         for number in _numbers(there.written_before(_now_us() - _READ_US)):
             if number < self.number:
                 there.remove_from(_name(number))
@@ -274,7 +272,7 @@ def _written(us: int) -> str:
     return at.isoformat(timespec="milliseconds" if us % 1_000_000 else "seconds")
 
 
-def day_of(slice_number: Any) -> Any:
+def day_of(slice_number: Column) -> Column:
     """The day (UTC) of a column of slices, as text; ANY_DAY of null."""
     days = F.floor(slice_number * SLICE_US / F.lit(86_400_000_000)).cast("int")
     return F.coalesce(
@@ -282,7 +280,7 @@ def day_of(slice_number: Any) -> Any:
     )
 
 
-def _of_days(period: Period) -> Any:
+def _of_days(period: Period) -> Column:
     since, before = period.since, period.before
     kept = F.lit(True)
     if since:
@@ -292,7 +290,7 @@ def _of_days(period: Period) -> Any:
     return kept | (F.col("day") == ANY_DAY)
 
 
-def _is_within(first: int | None, end: int | None) -> Any:
+def _is_within(first: int | None, end: int | None) -> Column:
     """Whether a row is of the slices from `first` on, to that before `end`: as if only lines of
     that time had been read."""
     if first is None and end is None:
