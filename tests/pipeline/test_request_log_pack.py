@@ -69,6 +69,18 @@ def test_of_whole_slices_too(spark: SparkSession, tmp_path: Path) -> None:
         read(spark, to, period=parse_period("2037-01-01T00:00", None))
 
 
+def test_over_time_too(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a log that is long enough for steps of whole slices."""
+    log, to = tmp_path / "request.log", tmp_path / "packed"
+    lines = log_lines(LOGS[0])[:200]
+    later = [f"[{line[1:11]} 23:{line[15:]}" for line in lines]
+    log.write_text("".join(f"{line}\n" for line in (*lines, *later)))
+    pack(spark, [str(log)], str(to))
+    packed, text = read(spark, to, by_time=True), read(spark, log, by_time=True)
+    assert packed.slice_us == text.slice_us > SLICE_US
+    assert over_time(packed) == over_time(text)
+
+
 def test_packs_beside_text(spark: SparkSession, tmp_path: Path) -> None:
     """A file that is in both is taken once."""
     files, to = log_files(LOGS[0]), tmp_path / "packed"
