@@ -8,8 +8,9 @@ has about 2 kB: a million takes 2 GB of the temporary folder. Each copy of them 
 client ids and client addresses; the two clusters are told apart. *kipctl* is `read_request_log` and
 `analyse`, with everything that `kipctl analyze request-log` prints; *lines alone* its first part,
 which reads all lines, each once and whole, counts what is alike in them and keeps what is needed to
-follow clients. *plain from_json* parses each
-line with one narrow schema and counts requests by API and client, refusals and fetch errors, and
+follow clients. *packing* is what `kipctl request-log pack` does; *packed* and *packed rows alone*
+are the same as *kipctl* and *lines alone*, of the pack. *plain from_json* parses each line with one
+narrow schema and counts requests by API and client, refusals and fetch errors, and
 nothing else. All in one process, in turns, after a round that does not count. The counts are
 checked against those of the one copy. Each figure is the median over the rounds with the least and
 the greatest; ratios are taken round by round. *core-us a line* is the time of
@@ -36,6 +37,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.request_log import analyse, read_request_log
+from kipctl.pipeline.request_log.packing import pack
 from kipctl.pipeline.session import spark_session
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Cell, Column, Report, Table
@@ -198,26 +200,38 @@ def main() -> None:
     chosen = options.parse_args()
     if chosen.quick:
         chosen.lines, chosen.rounds = 150_000, 3
-    steps: dict[str, list[Taken]] = {"lines alone": [], "kipctl": [], "plain from_json": []}
-    with tempfile.TemporaryDirectory(prefix="kipctl-log-") as folder:
+    steps: dict[str, list[Taken]] = defaultdict(list)
+    with (
+        tempfile.TemporaryDirectory(prefix="kipctl-log-") as folder,
+        tempfile.TemporaryDirectory(prefix="kipctl-pack-") as packed,
+    ):
         copies, lines, size = make_log(Path(folder), chosen.lines)
         counts = expected(copies)
         with spark_session(chosen.master) as spark:
             for number in range(chosen.rounds + 1):
                 sys.stderr.write(f"round {number} of {chosen.rounds}\n")
-                start = Taken.now()
-                log = read_request_log(spark, [folder])
-                read = Taken.now()
-                check(analyse(log), lines, counts)
-                done = Taken.now()
+                to = f"{packed}/{number}"
+                started = Taken.now()
+                pack(spark, [folder], to)
+                of_round = {"packing": Taken.now().since(started)}
+                for path, of_lines, whole in (
+                    (folder, "lines alone", "kipctl"),
+                    (to, "packed rows alone", "packed"),
+                ):
+                    started = Taken.now()
+                    log = read_request_log(spark, [path])
+                    of_round[of_lines] = Taken.now().since(started)
+                    check(analyse(log), lines, counts)
+                    of_round[whole] = Taken.now().since(started)
+                started = Taken.now()
                 sums = plainly(spark, folder)
-                end = Taken.now()
+                of_round["plain from_json"] = Taken.now().since(started)
                 if sums["requests"] != lines:
                     raise SystemExit(f"plain from_json counted {sums}")
-                if number:
-                    steps["lines alone"].append(read.since(start))
-                    steps["kipctl"].append(done.since(start))
-                    steps["plain from_json"].append(end.since(done))
+                for step, took in of_round.items() if number else ():
+                    steps[step].append(took)
+        files = Path(to).rglob("*.parquet")
+        in_pack = sum(path.stat().st_size for path in files)
     rows: list[tuple[Cell, ...]] = []
     plain = steps["plain from_json"]
     for name, taken in steps.items():
@@ -236,7 +250,7 @@ def main() -> None:
         )
     table = Table(
         f"{lines:,} lines of {size / lines:,.0f} bytes, {copies} copies, {chosen.master}, "
-        f"{chosen.rounds} rounds",
+        f"{chosen.rounds} rounds; a pack has {in_pack / 1e6:,.1f} MB of {size / 1e6:,.0f}",
         (
             "",
             Column("lines/s", 0),

@@ -191,8 +191,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "request-log on": ("kipctl request-log on --broker 1 --for 5m",),
     "request-log off": ("kipctl request-log off --broker 1",),
     "request-log status": ("kipctl request-log status",),
+    "request-log pack": ("kipctl request-log pack 'logs/broker-*' --to packed",),
     "analyze runs": ("kipctl analyze runs before --by moves",),
-    "analyze request-log": ("kipctl analyze request-log kafka-request.log --by clients",),
+    "analyze request-log": (
+        "kipctl analyze request-log kafka-request.log --by client_id",
+        "kipctl analyze request-log packed --since 2026-01-31T12:00",
+    ),
     "report": ("kipctl report before", "kipctl report before after --html both.html"),
     "runs list": ("kipctl runs list",),
     "runs show": ("kipctl runs show before",),

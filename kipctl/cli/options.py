@@ -312,6 +312,15 @@ class RunOptions(ClusterOptions):
         }
 
 
+TimezoneOption = Annotated[
+    list[str] | None,
+    option(
+        "Of the brokers' clocks, or of those whose logs are at PATH. Default: UTC.",
+        value="[PATH=]ZONE",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class SparkOptions:
     """Where an analysis runs."""

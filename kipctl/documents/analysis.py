@@ -413,3 +413,16 @@ class ExplainDocument(TypedDict):
 
 class PageDocument(PageTitle):
     text: str
+
+
+class PackDocument(TypedDict):
+    """What was packed now; `bytes_read` are those of files as they lie there."""
+
+    pack: str
+    files_in_pack: int
+    files_packed: int
+    files_unchanged: int
+    files_renamed: int
+    lines_packed: int
+    bytes_read: int
+    slice_seconds: float

@@ -82,6 +82,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "reassign": (*_CHANGE, *_THROTTLE),
     "report": (analysis.ReportDocument,),
     "request-log": (cluster.RequestLogDocument,),
+    "request-log pack": (analysis.PackDocument,),
     "roll": (*_ROLL, *_CHANGE),
     "runs compare": (analysis.ComparisonDocument,),
     "runs export": (analysis.ExportDocument,),

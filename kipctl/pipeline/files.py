@@ -2,6 +2,7 @@
 
 import os
 import re
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
@@ -10,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.jvm import located_on, text_of
+from kipctl.pipeline.jvm import located_on, text_of, write_text
 
 
 class Files:
@@ -35,6 +36,14 @@ class Files:
         """The folder as Spark names it, with a scheme, and % for what a URI must not have."""
         return str(self._system.makeQualified(self._path).toUri().toString())
 
+    def written_before(self, us: int) -> list[str]:
+        """What is in the folder, and was last changed before then (since the epoch)."""
+        return [
+            status.getPath().getName()
+            for status in self._system.listStatus(self._path)
+            if 1000 * status.getModificationTime() < us
+        ]
+
     def make(self) -> bool:
         """Make the folder, and those above it; false if that was refused."""
         return bool(self._system.mkdirs(self._path))
@@ -46,6 +55,22 @@ class Files:
     def remove_at_exit(self) -> None:
         """Have the JVM remove it when it ends, unless it is killed."""
         self._system.deleteOnExit(self._path)
+
+    def remove_from(self, name: str) -> None:
+        """Remove what is in the folder by this name."""
+        self._system.delete(located_on(self._spark, f"{self._folder}/{name}")[1], True)
+
+    def write_new(self, name: str, content: str) -> bool:
+        """Write a file that nobody sees before it is whole; false if one of this name is there."""
+        if self.exists(name):
+            return False
+        unseen, seen = (f"{self._folder}/{of}" for of in (f"_{uuid.uuid4()}", name))
+        write_text(self._spark, unseen, content)
+        return bool(
+            self._system.rename(
+                located_on(self._spark, unseen)[1], located_on(self._spark, seen)[1]
+            )
+        )
 
     def text(self, name: str) -> str:
         return text_of(self._spark, f"{self._folder}/{name}")

@@ -21,6 +21,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.sql.utils import to_java_array
 from pyspark.util import PythonEvalType
@@ -264,6 +265,23 @@ def text_of(session: SparkSession, text: str) -> str:
         return str(session._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
     finally:
         stream.close()
+
+
+def write_text(session: SparkSession, text: str, content: str) -> None:
+    """Write a file; what is there at this path or URI is written over."""
+    system, path = located_on(session, text)
+    stream = system.create(path, True)
+    try:
+        stream.write(content.encode())
+    finally:
+        stream.close()
+
+
+def schema_of(schema: pa.Schema) -> StructType:
+    """Spark's own name for it."""
+    found = from_arrow_schema(schema)
+    assert isinstance(found, StructType)
+    return found
 
 
 def work_in(context: SparkContext, folder: str) -> None:

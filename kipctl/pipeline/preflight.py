@@ -81,6 +81,15 @@ def check_save(folder: str | None, option: str = "--save") -> None:
         raise UsageError(what, "Name another one.")
 
 
+@refusals_reported()
+def check_pack(folder: str) -> None:
+    """Raise UsageError for a folder of this machine that holds something that is no pack of request
+    logs, or cannot be made."""
+    here = _here(folder)
+    if here is None or not any(here.glob("_pack.*.json")):
+        check_save(folder, "--to")
+
+
 def _here(path: str) -> Path | None:
     """The path on this machine; None of one that only Spark can look at.
 

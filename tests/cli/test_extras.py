@@ -31,6 +31,7 @@ HELD_UP = {
     "experiment run",
     "lab up",
     "report",
+    "request-log pack",
     "runs compare",
     "spark start",
 }

@@ -66,6 +66,7 @@ ON_SPARK = """
 analyze a both
 analyze a --by partition,window
 analyze request-log LOG
+request-log pack LOG --to RUNS/../packed
 analyze request-log LOG --by broker,client_id,software,origin
 runs compare a b
 report a --html RUNS/../a.html

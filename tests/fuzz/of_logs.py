@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import cramjam
+import msgspec
 from fuzzing import Reader
 from mutations import bytes_changed, text_changed
 from py4j.protocol import Py4JError
@@ -19,6 +20,7 @@ from test_envelopes import OLD, WRAPPED, sample
 from kipctl.pipeline.failures import failure_of
 from kipctl.pipeline.period import parse_period
 from kipctl.pipeline.request_log import analyse, read_request_log
+from kipctl.pipeline.request_log.pack import FORMAT, PackedFile, files_of
 from kipctl.pipeline.session import spark_session
 
 _FILE = b"\0file "
@@ -39,6 +41,18 @@ def _files() -> dict[str, bytes]:
     whole["packed.gz"] = gzip.compress(whole["docker"])
     whole["packed.zst"] = bytes(cramjam.zstd.compress(whole["cri"]))
     return whole
+
+
+@contextmanager
+def packs(_: Path) -> Iterator[Mapping[str, Reader]]:
+    """What says which files are in a pack."""
+    file = PackedFile("file:///logs/a%20b", 2000, 1, "UTC", "b", "file:///logs/a", 9, None)
+    sound = msgspec.json.encode({"files": [file, file], "format": FORMAT})
+
+    def read(content: bytes) -> None:
+        files_of(content.decode(errors="replace"), "packed/_pack.1.json")
+
+    yield {"files": Reader([sound], read, text_changed)}
 
 
 def readers_of_logs(spark: SparkSession, folder: Path) -> dict[str, Reader]:

@@ -3,7 +3,7 @@
 from fuzzing import Target
 from of_files import clusters, journals, left, plans, properties, rolls, runs, stores
 from of_frames import batches, protocol, running_tap, tap
-from of_logs import logs
+from of_logs import logs, packs
 from of_servers import brokers, http, logins, prometheus
 
 TARGETS: dict[str, Target] = {
@@ -24,4 +24,5 @@ TARGETS: dict[str, Target] = {
     "runs": runs,
     "left": left,
     "logs": logs,
+    "packs": packs,
 }

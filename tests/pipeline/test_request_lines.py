@@ -37,6 +37,7 @@ from kipctl.protocol.metadata import (
 
 Rows = dict[str, list[dict[str, Any]]]
 PLAINLY = Reading()
+SLICE = 5_000_000
 
 STAMPS = (
     "[2026-11-21 11:13:09,119] DEBUG ",
@@ -332,6 +333,42 @@ def test_lines_outside_the_period() -> None:
     # The time may be in the envelope, which is not opened yet.
     wrapped = [json.dumps({"log": line}, separators=(",", ":")) for line in lines[:9]]
     assert sum(row["requests"] for row in read(wrapped, within)[Kind.OUTSIDE]) == 9
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_lines_in_slices_of_time(name: str) -> None:
+    """The same rows, each of one slice; a node is named in the slices of the lines that name it."""
+    lines = log_lines(name)
+    whole, slices = read(lines), read(lines, Reading(slice_us=SLICE))
+    assert counted(slices) == counted(whole)
+    for kind in (Kind.PARSED, Kind.TIMES):
+        for row in slices[kind]:
+            assert row["first_us"] // SLICE == row["last_us"] // SLICE == row["slice"]
+    for kind in (Kind.TOOK, Kind.FOLLOWED):
+        assert all(row["slice"] is not None for row in slices[kind])
+    took = [sum(len(row["packed"]) for row in of[Kind.TOOK]) for of in (slices, whole)]
+    assert took[0] == took[1] == 14 * len(lines)
+    asked = {row["slice"] for row in slices[Kind.PARSED] if row["metadata"]}
+    named = {
+        number
+        for row in slices[Kind.NODE]
+        for run in row["slices"]
+        for number in range(run["first"], run["last"] + 1)
+    }
+    assert named
+    assert named <= asked
+    assert not any(row["slice"] or row["slices"] for of in whole.values() for row in of)
+
+
+def test_a_part_of_slices_is_a_part_of_the_time() -> None:
+    """What a pack keeps of a slice is what is read of its time alone."""
+    lines = [*log_lines("kafka-4.3.1"), "[2026-09-06 12:00:00,000] INFO x"]
+    slices = read(lines, Reading(slice_us=SLICE))
+    for number in sorted({row["slice"] for row in slices[Kind.PARSED]})[:3]:
+        alone = read(lines, Reading(since_us=number * SLICE, until_us=(number + 1) * SLICE))
+        for kind in (Kind.PARSED, Kind.OTHER, Kind.TOOK, Kind.FOLLOWED):
+            of_slice = [row | {"slice": None} for row in slices[kind] if row["slice"] == number]
+            assert sorted(map(str, of_slice)) == sorted(map(str, alone[kind]))
 
 
 @campaign

@@ -12,6 +12,7 @@ from kipctl.cli.options import (
     OutputOption,
     SinceOption,
     SparkOptions,
+    TimezoneOption,
     argument,
     duration_option,
     finite,
@@ -98,7 +99,7 @@ def runs(
 @app.command("request-log")
 def request_log(
     environment: Environment,
-    path: Annotated[list[str], argument("PATH...", "Files, folders or wildcards; .gz too.")],
+    path: Annotated[list[str], argument("PATH...", "Files, folders or wildcards; .gz too; packs.")],
     on: SparkOptions,
     by: Annotated[
         list[str] | None,
@@ -107,13 +108,7 @@ def request_log(
             value="KEY,...",
         ),
     ] = None,
-    timezone: Annotated[
-        list[str] | None,
-        option(
-            "Of the brokers' clocks, or of those whose logs are at PATH. Default: UTC.",
-            value="[PATH=]ZONE",
-        ),
-    ] = None,
+    timezone: TimezoneOption = None,
     broker_at: Annotated[
         list[str] | None,
         option(

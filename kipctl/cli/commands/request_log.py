@@ -1,4 +1,4 @@
-"""`kipctl request-log`: the brokers' request log, switched on and off while they run."""
+"""`kipctl request-log`: brokers' request logs, switched on and off while they run, and packed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import ClusterOptions, YesOption, duration_option, option
+from kipctl.cli.options import (
+    ClusterOptions,
+    OutputOption,
+    SparkOptions,
+    TimezoneOption,
+    YesOption,
+    argument,
+    duration_option,
+    option,
+    started_spark,
+)
 from kipctl.counts import broker_list
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError
@@ -124,6 +134,34 @@ def status(environment: Environment, of: _BrokersOptions) -> None:
     from kipctl.cluster.request_log import read_levels
 
     _at_brokers(environment, "status", read_levels, of)
+
+
+@app.command()
+def pack(
+    environment: Environment,
+    path: Annotated[list[str], argument("PATH...", "Files, folders or wildcards; .gz too.")],
+    on: SparkOptions,
+    to: Annotated[str, option("The pack: a folder for it alone.", value="DIR")],
+    timezone: TimezoneOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Read request logs once, and keep what `kipctl analyze request-log DIR` is made of.
+
+    Files that are in the pack already are read again only if they have grown, or for another
+    --timezone; files that are gone stay in it. What is packed is counted in slices of five seconds.
+    """
+    from kipctl.pipeline.preflight import check_logs, check_pack
+    from kipctl.pipeline.request_log import packing
+    from kipctl.pipeline.request_log.files import parse_timezones
+    from kipctl.report.pack_table import pack_report
+
+    place = on.place
+    zones = parse_timezones(timezone or ())
+    check_logs([*path, *(at for at, _ in zones.at)])
+    check_pack(to)
+    with started_spark(environment, place, path, ships_python=True) as spark:
+        document = packing.pack(spark, path, to, zones)
+    environment.report(pack_report(document), output)
 
 
 def _at_brokers(

@@ -6,7 +6,7 @@ looked at no further than that.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 MARKER = "Completed request:"
@@ -102,11 +102,11 @@ def way_of(name: str) -> Way | None:
 
 
 def ways(
-    seen: Mapping[tuple[str, str, bool], int], so_far: Mapping[str, Way] | None = None
+    seen: Iterable[tuple[str, str, bool]], so_far: Mapping[str, Way] | None = None
 ) -> dict[str, Way]:
     """How each file is to be opened, of those that have to be, when it was opened as `so_far`.
 
-    `seen`: lines by file, by what `envelope_of` says of them, and by whether they could be read.
+    `seen`: of lines the file, what `envelope_of` says of them, and whether they could be read.
     """
     how = dict(so_far or {})
     for file, name, is_read in seen:

@@ -5,8 +5,10 @@
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
@@ -57,12 +59,12 @@ _LONGEST_STAMP = 40
 _FRONT_ENDS = (b',"request":', b',"correlationId":')
 _REFUSALS = frozenset(int(code) for code in LEADER_ERRORS)
 _PARSED_BY = (
-    *("kind", "envelope", "_slice", "api_key", "api", "api_version", "client"),
+    *("kind", "envelope", "slice", "api_key", "api", "api_version", "client"),
     *("connection", "is_forwarded", "software", "rack", "is_deprecated"),
     *("principal", "listener", "security_protocol", "answers"),
 )
-_FOLLOWED_BY = ("connection", "client", "api_key", "slot")
-_TOOK_BY = ("address", "client", "api_key")
+_FOLLOWED_BY = ("connection", "client", "api_key", "slot", "slice")
+_TOOK_BY = ("address", "client", "api_key", "slice")
 _TIMED_BY = ("first_us", "last_us", "id", "last_id")
 
 Line = tuple[bytes, int, str | None]
@@ -149,6 +151,15 @@ class _Counted:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+@dataclass(slots=True)
+class _Block:
+    """A block: its lines, the first of them, and what tells the first one with the marker."""
+
+    first_id: int
+    lines: int = 0
+    first: str | None = None
+
+
 class _File:
     """What is counted of a file's lines within one task."""
 
@@ -158,15 +169,15 @@ class _File:
         self._zone = zone_named(reading.zones.get(name, reading.zone))
         self._has_period = reading.since_us is not None or reading.until_us is not None
         self._seconds: dict[bytes, int | None] = {}
-        self._shown = 0
+        self._shown: Counter[int | None] = Counter()
         self._begin()
 
     def _begin(self) -> None:
-        self._blocks: dict[int, list[int]] = {}
+        self._blocks: dict[int, _Block] = {}
         self._times: dict[tuple[int, int], list[int]] = {}
         self._counts: dict[tuple[Any, ...], _Counted] = {}
         self._rows: list[Row] = []
-        self._named: dict[tuple[Any, ...], None] = {}
+        self._named: dict[tuple[Any, ...], list[list[int]]] = {}
         self._followed: dict[tuple[Any, ...], list[bytes]] = {}
         self._took: dict[tuple[Any, ...], array[float]] = {}
         self._ends: dict[str, tuple[str, str]] = {}
@@ -174,13 +185,18 @@ class _File:
         self.held = 0
 
     def read(self, block: int, lines: Sequence[Line]) -> None:
-        self._blocks.setdefault(block, [lines[0][1], 0])[1] += len(lines)
+        of_block = self._blocks.setdefault(block, _Block(lines[0][1]))
+        of_block.lines += len(lines)
+        slice_us = self._reading.slice_us
         for value, id, envelope in lines:
             at = value.find(_MARKER)
             if at < 0:
-                if not self._has_period or self._is_inside(self._us(_stamp_of(value))):
-                    self._count((Kind.OTHER, None, None), None)
+                us = self._us(_stamp_of(value)) if self._has_period or slice_us else None
+                if not self._has_period or self._is_inside(us):
+                    self._count((Kind.OTHER, None, self._slice(us)), None)
                 continue
+            if of_block.first is None:
+                of_block.first = blake2b(value, digest_size=16).hexdigest()
             text = value[at + len(_MARKER) :]
             is_plain = text.startswith(_LIKE_KAFKAS) and value.startswith(b"[")
             stamp = value[:at] if is_plain and at <= _LONGEST_STAMP else _stamp_of(value)
@@ -191,17 +207,20 @@ class _File:
                 if envelope:
                     self._count((Kind.OUTSIDE, envelope, None), None)
                 continue
-            slice_us = self._reading.slice_us
-            slot = us // slice_us if slice_us and us is not None else None
+            at_slice = self._slice(us)
             # The marker of another line, where one was cut and the next follows it.
             request = None if _MARKER in text else request_of(text)
             if request is None:
-                self._count((Kind.BROKEN, envelope, slot), us)
-                self._show(value, block, id)
+                self._count((Kind.BROKEN, envelope, at_slice), us)
+                self._show(value, block, id, at_slice)
                 continue
-            self._parsed(request, envelope, us, slot)
+            self._parsed(request, envelope, us, at_slice)
             if us is not None:
                 self._note_time(us, block, id)
+
+    def _slice(self, us: int | None) -> int | None:
+        slice_us = self._reading.slice_us
+        return us // slice_us if slice_us and us is not None else None
 
     def _us(self, stamp: bytes) -> int | None:
         """When it was answered. Lines of one second are looked at once."""
@@ -226,17 +245,19 @@ class _File:
             self._counts[key] = _Counted.of(us, record_bytes)
             self.held += 1
 
-    def _show(self, value: bytes, block: int, id: int) -> None:
-        if self._shown < BROKEN_SHOWN:
-            self._shown += 1
+    def _show(self, value: bytes, block: int, id: int, at_slice: int | None) -> None:
+        if self._shown[at_slice] < BROKEN_SHOWN:
+            self._shown[at_slice] += 1
             start = value[: 4 * _SHOWN_LENGTH].decode(errors="replace")[:_SHOWN_LENGTH]
             told = _SECRET.sub(r"\1...", start.replace("\r", " ").replace("\n", " "))
-            self._rows.append({"kind": Kind.SHOWN, "block": block, "id": id, "text": told})
+            row = {"block": block, "id": id, "text": told, "slice": at_slice}
+            self._rows.append(row | {"kind": Kind.SHOWN})
 
     def _note_time(self, us: int, block: int, id: int) -> None:
-        times = self._times.get((block, us // TURN_SLOT_US))
+        slot = us // (self._reading.slice_us or TURN_SLOT_US)
+        times = self._times.get((block, slot))
         if times is None:
-            self._times[block, us // TURN_SLOT_US] = [us, us, id, id]
+            self._times[block, slot] = [us, us, id, id]
             return
         times[3] = id
         if us > times[1]:
@@ -264,7 +285,7 @@ class _File:
                 record_bytes = written_bytes(request)
         elif isinstance(request, MetadataRequest):
             metadata = metadata_of(request, header.request_api_version)
-            self._name_all(request.response, connection)
+            self._name_all(request.response, connection, at_slice)
         else:
             is_followed = False
         key = (
@@ -284,26 +305,37 @@ class _File:
             self._count(key, us, record_bytes)
         if is_followed and not is_replica and not request.is_forwarded:
             slot = None if us is None else us // SLOT_US
-            followed_by = (connection, client, header.request_api_key, slot)
+            followed_by = (connection, client, header.request_api_key, slot, at_slice)
             self._followed.setdefault(followed_by, []).append(
                 encoded(us, took_us(request), request)
             )
-        took_by = (self._address(connection), client, header.request_api_key)
+        took_by = (self._address(connection), client, header.request_api_key, at_slice)
         if took_by not in self._took:
             self._took[took_by] = array("d")
         self._took[took_by].extend(times_of(request))
         self.held += 1
 
-    def _name_all(self, answer: MetadataAnswer | None, connection: str) -> None:
+    def _name_all(
+        self, answer: MetadataAnswer | None, connection: str, at_slice: int | None
+    ) -> None:
         """The brokers and topics that a Metadata answer names."""
         if answer is None or answer.cluster_id is None:
             return
         at = (self._address(connection), answer.cluster_id)
         for of in answer.brokers or ():
-            self._named[Kind.NODE, *at, of.node_id, of.host, of.port, of.rack] = None
+            self._note_named((Kind.NODE, *at, of.node_id, of.host, of.port, of.rack), at_slice)
         for topic in answer.topics or ():
             if topic.topic_id is not None and topic.name is not None:
-                self._named[Kind.TOPIC, *at, topic.topic_id, topic.name] = None
+                self._note_named((Kind.TOPIC, *at, topic.topic_id, topic.name), at_slice)
+
+    def _note_named(self, key: tuple[Any, ...], at_slice: int | None) -> None:
+        slices = self._named.setdefault(key, [])
+        if at_slice is None or (slices and slices[-1][0] <= at_slice <= slices[-1][1]):
+            return
+        if slices and at_slice == slices[-1][1] + 1:
+            slices[-1][1] = at_slice
+        else:
+            slices.append([at_slice, at_slice])
 
     def _address(self, connection: str) -> str:
         if connection not in self._ends:
@@ -325,14 +357,17 @@ class _File:
     def taken(self) -> list[Row]:
         """The rows of what was counted since the last time."""
         rows = self._rows + [self._row(*counted) for counted in self._counts.items()]
-        for block, (first, lines) in self._blocks.items():
-            rows.append({"kind": Kind.BLOCK, "block": block, "id": first, "requests": lines})
+        for block, of_block in self._blocks.items():
+            row = {"id": of_block.first_id, "requests": of_block.lines, "text": of_block.first}
+            rows.append(row | {"kind": Kind.BLOCK, "block": block})
         for (block, slot), times in self._times.items():
-            timed = dict(zip(_TIMED_BY, times, strict=True))
-            rows.append(timed | {"kind": Kind.TIMES, "block": block, "slot": slot})
-        for kind, address, cluster, *named in self._named:
+            row = dict(zip(_TIMED_BY, times, strict=True))
+            at_slice = slot if self._reading.slice_us else None
+            rows.append(row | {"kind": Kind.TIMES, "block": block, "slice": at_slice})
+        for (kind, address, cluster, *named), slices in self._named.items():
             of = {"kind": kind, "address": address, "cluster": cluster}
-            rows.append(of | {kind: _named_by(NAMED[kind], named)})
+            runs = [{"first": first, "last": last} for first, last in slices]
+            rows.append(of | {kind: _named_by(NAMED[kind], named), "slices": runs})
         for key, requests in self._followed.items():
             row = dict(zip(_FOLLOWED_BY, key, strict=True)) | self._ends_of(key[0])
             rows.append(row | {"kind": Kind.FOLLOWED, "packed": chunk_of(requests)})

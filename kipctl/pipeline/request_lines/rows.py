@@ -66,7 +66,8 @@ ROWS = pa.schema(
         *fields("requests int64, first_us int64, last_us int64, record_bytes int64"),
         *((str(name), pa.struct(of)) for name, of in NAMED.items()),
         *fields("cluster string, block int64, id int64, last_id int64, text string"),
-        *fields("slot int64, packed binary"),
+        *fields("slot int64, packed binary, slice int64"),
+        ("slices", pa.list_(pa.struct(fields("first int64, last int64")))),
     ]
 )
 """Rows of lines (PARSED, BROKEN, OTHER, OUTSIDE) count those that are alike (`requests`):
@@ -84,8 +85,13 @@ Metadata and of leader errors told to clients `single`, what tells the request f
 
 BLOCK has `block` (where it begins), `id` (of its first line) and `requests`, its lines; SHOWN the
 `text` of a broken line at `block` and `id`; TIMES `id` and `last_id` of the first and the last line
-of a `block` in a `slot` of TURN_SLOT_US, and `first_us` and `last_us`; NODE and TOPIC what Metadata
+of a `block` within TURN_SLOT_US, and `first_us` and `last_us`; NODE and TOPIC what Metadata
 answers at an `address` name of a `cluster`; FOLLOWED Produce, Fetch and Metadata of a client over a
 `connection` in a `slot` of SLOT_US (`packed`), as `followed_requests` reads them; TOOK the times of
 all requests of a client by API (`packed`), as `times` has them.
+
+Where lines are counted in slices of time, `slice` is the number of the one that a row is of (since
+the epoch; null where no line tells a time); NODE and TOPIC have all `slices` in which they were
+named, from the first to the last of those that follow one another; BLOCK is of all times. `text` of
+BLOCK tells its first line that holds the marker from others; null where there is none.
 """

@@ -4,15 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.files import Files, each_once, literally
 from kipctl.pipeline.inputs import ALWAYS
-from kipctl.pipeline.period import Period
+from kipctl.pipeline.period import Moment, Period
 from kipctl.pipeline.preflight import is_zone
 
 _ZSTANDARD = "io.airlift.compress.zstd.ZstdCodec"
@@ -22,6 +23,29 @@ _DATA_OF_KAFKA = r"^\d{20}[.-]"
 """How names of segments, indexes and snapshots begin (Kafka's `LogFileUtils`)."""
 _CLOCK_MARGIN_US = 3600 * 1_000_000
 """A file is written to after its last line is timed; clocks of brokers and storage differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file as it lies there: `name` is its URI, `bytes` as it is packed; microseconds since the
+    epoch."""
+
+    name: str
+    bytes: int
+    modified_us: int
+
+
+def files_at(spark: SparkSession, paths: Sequence[str]) -> list[LogFile]:
+    """The files that `text_of` reads lines of, by name. Raises UsageError for a path that is not
+    there."""
+    roots = [literally(root) for root in _roots(spark, paths)]
+    listed = spark.read.format("binaryFile").load(roots, recursiveFileLookup=True)
+    found = listed.filter(_holds_lines()).select(
+        "_metadata.file_path",
+        "_metadata.file_size",
+        F.unix_micros("_metadata.file_modification_time"),
+    )
+    return [LogFile(*row) for row in sorted(found.collect())]
 
 
 def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) -> DataFrame:
@@ -35,18 +59,26 @@ def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) 
     is not one of wall time.
     """
     check_period(period)
-    roots = [literally(root) for root in _roots(spark, paths)]
+    return _lines(spark, _roots(spark, paths), period)
+
+
+def text_in(spark: SparkSession, files: Iterable[LogFile]) -> DataFrame:
+    """The lines of these files, as `text_of` has them."""
+    return _lines(spark, [unquote(of.name) for of in files])
+
+
+def _lines(spark: SparkSession, roots: Sequence[str], period: Period = ALWAYS) -> DataFrame:
     # Hadoop's own codec for .zst needs a native library. This one, in Java, comes with Spark.
     lines = (
         spark.read.option("io.compression.codecs", _ZSTANDARD)
         .option("mapreduce.input.linerecordreader.line.maxlength", LONGEST_LINE)
-        .text(roots, recursiveFileLookup=True)
-        .filter(~F.col("_metadata.file_name").rlike(_DATA_OF_KAFKA))
+        .text([literally(root) for root in roots], recursiveFileLookup=True)
+        .filter(_holds_lines())
         # Hadoop skips a longer line, but for the start of one that goes on after its block.
         .filter(F.octet_length("value") < LONGEST_LINE)
     )
     if period.since:
-        earliest = datetime.fromtimestamp((period.since.us - _CLOCK_MARGIN_US) / 1e6, UTC)
+        earliest = datetime.fromtimestamp(earliest_us(period.since) / 1e6, UTC)
         lines = lines.filter(F.col("_metadata.file_modification_time") >= F.lit(earliest))
     return lines.select(
         "value",
@@ -54,6 +86,15 @@ def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) 
         F.col("_metadata.file_block_start").alias("block"),
         F.monotonically_increasing_id().alias("id"),
     )
+
+
+def _holds_lines() -> Column:
+    return ~F.col("_metadata.file_name").rlike(_DATA_OF_KAFKA)
+
+
+def earliest_us(since: Moment) -> int:
+    """What was last written to before then holds no line from `since` on."""
+    return since.us - _CLOCK_MARGIN_US
 
 
 def check_period(period: Period) -> Period:
@@ -69,9 +110,10 @@ def check_period(period: Period) -> Period:
 
 @dataclass(frozen=True, slots=True)
 class Timezones:
-    """The zones of the brokers' clocks: one for all, but for the logs at some paths."""
+    """The zones of the brokers' clocks: one for all, but for the logs at some paths. Where none is
+    named (None) it is UTC."""
 
-    everywhere: str = "UTC"
+    everywhere: str | None = None
     at: tuple[tuple[str, str], ...] = ()
 
 
@@ -80,7 +122,8 @@ UTC_EVERYWHERE = Timezones()
 
 def parse_timezones(options: Iterable[str]) -> Timezones:
     """`--timezone ZONE` and `--timezone PATH=ZONE`. Raises UsageError."""
-    everywhere, at = "UTC", []
+    everywhere: str | None = None
+    at = []
     for text in options:
         path, _, name = text.rpartition("=")
         if not is_zone(name):

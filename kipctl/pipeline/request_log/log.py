@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,11 +16,11 @@ from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.files import unquoted
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
-from kipctl.pipeline.pictures import bucket
+from kipctl.pipeline.pictures import MOST_BUCKETS, bucket
 from kipctl.pipeline.preflight import why_not_read
 from kipctl.pipeline.request_lines.envelope import IS_FORWARDED, MARKER, OLD_TEXT, Way, way_of, ways
 from kipctl.pipeline.request_lines.reader import BROKEN_SHOWN, Reading
-from kipctl.pipeline.request_lines.rows import Kind
+from kipctl.pipeline.request_lines.rows import TURN_SLOT_US, Kind
 from kipctl.pipeline.request_log.accepted_produce import votes_for
 from kipctl.pipeline.request_log.callers import with_caller
 from kipctl.pipeline.request_log.coverage import (
@@ -30,9 +31,16 @@ from kipctl.pipeline.request_log.coverage import (
     may_turn,
     turned,
 )
-from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zones_of
+from kipctl.pipeline.request_log.files import (
+    UTC_EVERYWHERE,
+    Timezones,
+    check_period,
+    text_of,
+    zones_of,
+)
 from kipctl.pipeline.request_log.groups import groups_of, of_kind, rows_of
 from kipctl.pipeline.request_log.opening import opened
+from kipctl.pipeline.request_log.pack import SLICE_US, packs_among, rows_of_packs
 from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
 from kipctl.pipeline.request_log.summary import Span, Summary
 
@@ -80,50 +88,28 @@ def read_request_log(
     by_time: bool = False,
 ) -> RequestLog:
     """Read request logs: files, folders and what is in them, wildcards, .gz, on any file system
-    that Spark reads; no file twice, however often it is named. Lines may be in envelopes
-    (`envelope`): where some are, all are read again for it.
+    that Spark reads; no file twice, however often it is named; and packs of such (`pack.Pack`).
+    Lines may be in envelopes (`envelope`): where some are, all are read again for it.
 
     `timezones` are the zones of the brokers' clocks, which log4j does not write. Of the log the
     period is taken; lines that tell no time are in no period. `broker_at` names brokers by address,
     see `places_of`. Raises UsageError for a path that is not there, a period that is not one of
     wall time or in which no request lies, PipelineError when no line is a request's, or none can be
-    read. To be counted `by_time` lines are read once more, when it is known how long they last.
+    read, and what `packs_among` and `rows_of_packs` do. To be counted `by_time` lines are read once
+    more, when it is known how long they last.
     """
+    check_period(period)
     name = ", ".join(paths)
-    text = text_of(spark, paths, period)
-    since, before = period.since, period.before
-    reading = Reading(
-        timezones.everywhere,
-        zones_of(spark, timezones),
-        since.us if since else None,
-        before.us if before else None,
-    )
-    how: dict[str, Way] = {}
-    while True:
-        rows = rows_of(opened(text, how), reading).transform(checkpointed)
-        summary = Summary.of(rows)
-        # What was not seen before it was opened: envelopes of mixed kinds, or broken lines in them.
-        further = ways(summary.envelopes, how)
-        if further != how:
-            how = further
-        elif by_time and not reading.slice_us:
-            reading = replace(reading, slice_us=bucket(summary.lasts_us))
-        else:
-            break
+    read = _read(spark, paths, timezones, period, by_time=by_time)
+    rows, summary = read.rows, read.summary
     if summary.copies:
         rows = rows.filter(~F.col("file").isin(list(summary.copies)))
     if not summary.lines[Kind.PARSED] + summary.lines[Kind.BROKEN]:
-        every = text_of(spark, paths)
-        is_outside = (
-            period != ALWAYS and not every.filter(F.contains("value", F.lit(MARKER))).isEmpty()
-        )
-        raise without_requests(
-            name, every.inputFiles(), summary.lines[Kind.OTHER], is_outside=is_outside
-        )
-    broken = _broken_lines(rows, text, summary.broken_files, how) if summary.broken_files else ()
+        raise _nothing_found(spark, paths, period, summary)
+    broken = _broken_lines(rows, read, summary.broken_files) if summary.broken_files else ()
     envelopes = Counter[str]()
-    for (_, envelope, _), count in summary.envelopes.items():
-        if not way_of(envelope):
+    for (_, envelope, kind), count in summary.envelopes.items():
+        if not way_of(envelope) and kind != Kind.OUTSIDE:
             envelopes[envelope] += count
     if not summary.lines[Kind.PARSED]:
         raise nothing_read(name, broken, summary.lines[Kind.BROKEN], envelopes[OLD_TEXT])
@@ -134,7 +120,7 @@ def read_request_log(
     nodes = nodes_of(summary.seen)
     logged = logged_by(summary.seen, places)
     place_rows = _rows_of(spark, places, logged)
-    groups = groups_of(rows, reading.slice_us)
+    groups = groups_of(rows, read.slice_us)
     return RequestLog(
         name=name,
         rows=rows,
@@ -156,8 +142,93 @@ def read_request_log(
         logged=logged,
         refused_slots=summary.refused_slots,
         turns=_turns(rows, summary.spans),
-        slice_us=reading.slice_us,
+        slice_us=read.slice_us,
     )
+
+
+class OpenedText(NamedTuple):
+    """Lines that were read: `rows` of ROWS, their summary, and how files had to be opened."""
+
+    rows: DataFrame
+    summary: Summary
+    how: Mapping[str, Way]
+
+
+def read_text(text: DataFrame, reading: Reading) -> OpenedText:
+    """The lines of a text as `files.text_of` has it, out of their envelopes."""
+    how: dict[str, Way] = {}
+    while True:
+        rows = rows_of(opened(text, how), reading).transform(checkpointed)
+        summary = Summary.of(rows)
+        # What was not seen before it was opened: envelopes of mixed kinds, or broken lines in them.
+        seen = ((file, name, kind != Kind.BROKEN) for file, name, kind in summary.envelopes)
+        further = ways(seen, how)
+        if further == how:
+            return OpenedText(rows, summary, how)
+        how = further
+
+
+class _Read(NamedTuple):
+    """What was read of text and of packs: of the `text` files were opened as `how` says."""
+
+    rows: DataFrame
+    summary: Summary
+    text: DataFrame | None
+    how: Mapping[str, Way]
+    slice_us: int
+
+
+def _read(
+    spark: SparkSession,
+    paths: Sequence[str],
+    timezones: Timezones,
+    period: Period,
+    *,
+    by_time: bool,
+) -> _Read:
+    packs, others = packs_among(spark, paths)
+    text = text_of(spark, others, period) if others else None
+    packed = rows_of_packs(packs, text, timezones, period)
+    since, before = period.since, period.before
+    reading = Reading(
+        timezones.everywhere or "UTC",
+        zones_of(spark, timezones),
+        since.us if since else None,
+        before.us if before else None,
+    )
+
+    def with_packed(rows: DataFrame) -> DataFrame:
+        return rows if packed is None else rows.unionByName(packed)
+
+    if text is None:
+        assert packed is not None
+        rows, summary, how = OpenedText(packed, Summary.of(packed), {})
+    else:
+        own, summary, how = read_text(text, reading)
+        rows = with_packed(own)
+        summary = summary if packed is None else Summary.of(rows)
+    slice_us = 0
+    if by_time:
+        slice_us = bucket(max(summary.lasts_us, MOST_BUCKETS * SLICE_US if packs else 0))
+        if text is not None:
+            in_slices = replace(reading, slice_us=slice_us)
+            rows = with_packed(rows_of(opened(text, how), in_slices).transform(checkpointed))
+    return _Read(rows, summary, text, how, slice_us)
+
+
+def _nothing_found(
+    spark: SparkSession, paths: Sequence[str], period: Period, summary: Summary
+) -> KipctlError:
+    packs, others = packs_among(spark, paths)
+    every = text_of(spark, others) if others else None
+    files = [of.file for pack in packs for of in pack.files]
+    files += every.inputFiles() if every is not None else []
+    is_outside = period != ALWAYS and (
+        any(of.first for pack in packs for of in pack.files)
+        or (every is not None and not every.filter(F.contains("value", F.lit(MARKER))).isEmpty())
+    )
+    name = ", ".join(paths)
+    return without_requests(name, files, summary.lines[Kind.OTHER], is_outside=is_outside)
 
 
 def _turns(rows: DataFrame, spans: Mapping[str, Span]) -> dict[str, Turn]:
@@ -167,7 +238,8 @@ def _turns(rows: DataFrame, spans: Mapping[str, Span]) -> dict[str, Turn]:
         return {}
     times = of_kind(rows, Kind.TIMES).filter(F.col("file").isin(files))
     first, last = F.struct("block", "id"), F.struct("block", "last_id")
-    in_slots = times.groupBy("file", "slot").agg(
+    slot = F.floor(F.col("first_us") / TURN_SLOT_US).alias("slot")
+    in_slots = times.groupBy("file", slot).agg(
         F.min("first_us"), F.max("last_us"), F.min(first), F.max(last)
     )
     slots: dict[str, list[SlotOfFile]] = defaultdict(list)
@@ -255,23 +327,21 @@ def _calls(groups: DataFrame, places: DataFrame, nodes: Mapping[str, frozenset[N
     return parsed.join(places, ["file", "address"], "left").transform(with_caller, brokers)
 
 
-def _broken_lines(
-    rows: DataFrame, text: DataFrame, files: Sequence[str], how: Mapping[str, Way]
-) -> tuple[BrokenLine, ...]:
+def _broken_lines(rows: DataFrame, read: _Read, files: Sequence[str]) -> tuple[BrokenLine, ...]:
     """The first BROKEN_SHOWN broken lines, by file and number. One of several pieces has the
     first's number.
 
     Spark reads a file in blocks and does not number its lines: those of each block are counted, and
     those of the blocks before added up. Within a block, ids grow by one from line to line. Of files
-    that were opened (`how`) the lines of `text` are counted, as they are.
+    of the text that were opened its lines are counted, as they are.
     """
     chosen = F.col("file").isin(list(files[:BROKEN_SHOWN]))
-    is_opened = F.col("file").isin(sorted(how))
+    is_opened = F.col("file").isin(sorted(read.how))
     shown = of_kind(rows, Kind.SHOWN).filter(chosen).select("file", "block", "id", "text")
     blocks = of_kind(rows, Kind.BLOCK).filter(chosen & ~is_opened)
     counted = blocks.groupBy("file", "block").agg(F.sum("requests"), F.min("id")).collect()
-    if how:
-        of_opened = text.filter(chosen & is_opened).groupBy("file", "block")
+    if read.text is not None and read.how:
+        of_opened = read.text.filter(chosen & is_opened).groupBy("file", "block")
         counted += of_opened.agg(F.count("*"), F.min("id")).collect()
     starts: dict[tuple[str, int], int] = {}
     last_file, passed = "", 0

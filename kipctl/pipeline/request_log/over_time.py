@@ -37,7 +37,9 @@ def over_time(log: RequestLog) -> list[LogTimeline]:
             F.col("answer.error"),
         ),
         "metadata": (
-            metadata_requests(log.calls).withColumnRenamed("received_us", "first_us"),
+            metadata_requests(log.calls)
+            .withColumnRenamed("received_us", "first_us")
+            .filter("first_us is not null"),
             F.col("cause"),
         ),
     }

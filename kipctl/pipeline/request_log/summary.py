@@ -33,8 +33,8 @@ class Summary:
     lines: Counter[str]
     copies: dict[str, str]
     """Files that hold what another one holds, which is kept."""
-    envelopes: dict[tuple[str, str, bool], int]
-    """Lines by file, envelope, and whether they could be read."""
+    envelopes: dict[tuple[str, str, str], int]
+    """Lines by file, envelope and kind."""
     untimed: int
     broken_files: list[str]
     seen: list[Seen]
@@ -133,13 +133,13 @@ def _copies(rows: Sequence[Row]) -> dict[str, str]:
     return copies
 
 
-def _envelopes(groups: DataFrame) -> dict[tuple[str, str, bool], int]:
+def _envelopes(groups: DataFrame) -> dict[tuple[str, str, str], int]:
     counted = (
         groups.filter("envelope is not null")
-        .groupBy("file", "envelope", (F.col("kind") != Kind.BROKEN).alias("is_read"))
+        .groupBy("file", "envelope", "kind")
         .agg(F.sum("requests").alias("lines"))
     )
-    return {(row.file, row.envelope, row.is_read): row.lines for row in counted.collect()}
+    return {(row.file, row.envelope, row.kind): row.lines for row in counted.collect()}
 
 
 def _nodes(named: Iterable[tuple[str, Row]]) -> dict[str, frozenset[Node]]:

@@ -1,0 +1,210 @@
+"""Request logs into a pack: what is new, or has changed since it was packed."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kipctl.documents.analysis import PackDocument
+from kipctl.pipeline.files import Files, unquoted
+from kipctl.pipeline.request_lines.envelope import Way
+from kipctl.pipeline.request_lines.reader import Reading
+from kipctl.pipeline.request_lines.rows import Kind
+from kipctl.pipeline.request_log.files import (
+    UTC_EVERYWHERE,
+    LogFile,
+    Timezones,
+    files_at,
+    text_in,
+    zones_of,
+)
+from kipctl.pipeline.request_log.groups import of_kind
+from kipctl.pipeline.request_log.log import read_text
+from kipctl.pipeline.request_log.pack import SLICE_US, Pack, PackedFile, day_of, same_file
+from kipctl.pipeline.request_log.places import Place, places_of
+
+_BATCH_BYTES = 1 << 30
+"""For each core: so much is packed at a time, and is not packed again if kipctl is killed then."""
+
+Zones = Mapping[str, str]
+"""By the name of a file."""
+
+
+def pack(
+    spark: SparkSession,
+    paths: Sequence[str],
+    folder: str,
+    timezones: Timezones = UTC_EVERYWHERE,
+) -> PackDocument:
+    """Pack request logs (paths as of `read_request_log`) into the folder; the document of
+    `request-log pack --output json`.
+
+    Files that are in the pack as they are now are not read. Those that are not there any more stay
+    in it. Raises UsageError for a path that is not there, and for a folder that holds something
+    else, PipelineError for a pack of another format, or that another kipctl packs into.
+    """
+    into = Pack.at_or_new(spark, folder)
+    found = files_at(spark, paths)
+    own = zones_of(spark, timezones)
+    zones = {of.name: own.get(of.name, timezones.everywhere or "UTC") for of in found}
+
+    def is_away(of: PackedFile) -> bool:
+        return not Files(spark, unquote(of.file)).exists()
+
+    plan = Plan.of(into.files, found, zones, is_away)
+    if plan.renamed:
+        into = into.with_files(plan.kept)
+    lines = 0
+    for batch in batches(plan.to_pack, _BATCH_BYTES * spark.sparkContext.defaultParallelism):
+        packed = _packed(into, batch, timezones.everywhere or "UTC", zones)
+        lines += sum(of.lines for of in packed)
+        into = into.with_files(replaced(into.files, packed, found, is_away))
+    into.remove_unused()
+    return {
+        "pack": unquoted(into.folder),
+        "files_in_pack": len(into.files),
+        "files_packed": len(plan.to_pack),
+        "files_unchanged": len(found) - len(plan.to_pack) - len(plan.renamed),
+        "files_renamed": len(plan.renamed),
+        "lines_packed": lines,
+        "bytes_read": sum(of.bytes for of in plan.to_pack),
+        "slice_seconds": SLICE_US / 1e6,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done: `kept` are the files of the pack under the names that they have now, of
+    which some were `renamed` (the new names)."""
+
+    kept: tuple[PackedFile, ...]
+    renamed: frozenset[str]
+    to_pack: tuple[LogFile, ...]
+
+    @classmethod
+    def of(
+        cls,
+        packed: Sequence[PackedFile],
+        found: Iterable[LogFile],
+        zones: Zones,
+        is_away: Callable[[PackedFile], bool],
+    ) -> "Plan":
+        """A file is what was packed if its name, size, time and zone are the same; so is one of
+        another name, if what was packed is not at its own name any more (log4j numbers all files
+        anew when it begins another one). What is to be packed is in the order of its last write.
+        """
+        by_name = {of.file: of for of in packed}
+        here = {of.name: of for of in found}
+        moved: dict[tuple[int, int, str], PackedFile] = {}
+        for of in packed:
+            own = here.get(of.file)
+            if own is None or not same_file(of, own, of.zone):
+                moved[of.bytes, of.modified_us, of.zone] = of
+        renamed: dict[str, PackedFile] = {}
+        to_pack = []
+        for one in sorted(here.values(), key=lambda of: (of.modified_us, of.name)):
+            zone = zones[one.name]
+            before = by_name.get(one.name)
+            if before and same_file(before, one, zone):
+                continue
+            key = (one.bytes, one.modified_us, zone)
+            candidate = moved.get(key)
+            if candidate and (candidate.file in here or is_away(candidate)):
+                renamed[one.name] = moved.pop(key)
+            else:
+                to_pack.append(one)
+        sources = {of.file for of in renamed.values()}
+        left = (of for of in packed if of.file not in sources)
+        kept = [_displaced(of) if of.file in renamed else of for of in left]
+        kept += [msgspec.structs.replace(of, file=name) for name, of in renamed.items()]
+        return cls(tuple(kept), frozenset(renamed), tuple(to_pack))
+
+
+def replaced(
+    before: Iterable[PackedFile],
+    packed: Sequence[PackedFile],
+    found: Iterable[LogFile],
+    is_away: Callable[[PackedFile], bool],
+) -> list[PackedFile]:
+    """The files of a pack after some were packed: without those that these go on with. Such a one
+    has the same first request, and is of the same name, or not at its own any more: it was packed
+    while it grew, and has been renamed or compressed since. Others whose name is taken stay."""
+    firsts = {of.file: of.first for of in packed}
+    longest: dict[str | None, int] = {}
+    for of in packed:
+        longest[of.first] = max(of.lines, longest.get(of.first, 0))
+    here = {of.name: of for of in found}
+
+    def goes_on(of: PackedFile) -> bool:
+        if of.file in firsts and firsts[of.file] == of.first:
+            return True
+        if of.first is None or longest.get(of.first, 0) < of.lines:
+            return False
+        own = here.get(of.file)
+        return is_away(of) if own is None else not same_file(of, own, of.zone)
+
+    left = (of for of in before if not goes_on(of))
+    return [*packed, *(_displaced(of) if of.file in firsts else of for of in left)]
+
+
+def _displaced(of: PackedFile) -> PackedFile:
+    """A file whose name is another one's now, as the oldest of those that are numbered."""
+    return msgspec.structs.replace(of, file=f"{of.file}#{of.batch}")
+
+
+def batches(files: Iterable[LogFile], most_bytes: int) -> Iterator[list[LogFile]]:
+    """The files, in their order, in groups of no more bytes, or of one file."""
+    group: list[LogFile] = []
+    for of in files:
+        if group and sum(one.bytes for one in group) + of.bytes > most_bytes:
+            yield group
+            group = []
+        group.append(of)
+    if group:
+        yield group
+
+
+def _packed(into: Pack, files: Sequence[LogFile], zone: str, zones: Zones) -> list[PackedFile]:
+    """The files, with their rows written."""
+    text = text_in(into.spark, files)
+    reading = Reading(zone, {of.name: zones[of.name] for of in files}, slice_us=SLICE_US)
+    rows, summary, how = read_text(text, reading)
+    blocks = of_kind(rows, Kind.BLOCK)
+    first = F.min(F.when(F.col("text").isNotNull(), F.struct("block", "id", "text")))
+    of_files = blocks.groupBy("file").agg(first["text"].alias("text"), F.sum("requests"))
+    told = {file: (first, lines) for file, first, lines in of_files.collect()}
+    if how:
+        rows = _with_blocks_of(rows, text, how)
+    logs = _logs(into.spark, files, places_of(summary.seen))
+    by = rows.join(F.broadcast(logs), "file", "left").withColumn("day", day_of(F.col("slice")))
+    batch = into.write(by)
+    return [
+        PackedFile(
+            *(of.name, of.bytes, of.modified_us, zones[of.name], batch, of.name),
+            lines=told.get(of.name, (None, 0))[1],
+            first=told.get(of.name, (None, 0))[0],
+        )
+        for of in files
+    ]
+
+
+def _with_blocks_of(rows: DataFrame, text: DataFrame, how: Mapping[str, Way]) -> DataFrame:
+    """The rows, with blocks of files that were opened as they are, by which lines are numbered."""
+    is_opened = F.col("file").isin(sorted(how))
+    blocks = text.filter(is_opened).groupBy("file", "block")
+    counted = blocks.agg(F.count("*").alias("requests"), F.min("id").alias("id"))
+    kept = rows.filter(~(is_opened & (F.col("kind") == Kind.BLOCK)))
+    told = counted.withColumn("kind", F.lit(str(Kind.BLOCK)))
+    return kept.unionByName(told, allowMissingColumns=True)
+
+
+def _logs(spark: SparkSession, files: Sequence[LogFile], places: Iterable[Place]) -> DataFrame:
+    """Of each file the `log` by which it is found in the pack: its broker, else its own name."""
+    brokers = {at.file: f"broker-{at.broker}" for at in places if at.broker is not None}
+    names = [of.name for of in files]
+    logs = [brokers.get(name) or unquote(name).rpartition("/")[2] for name in names]
+    return spark.createDataFrame(pa.table({"file": names, "log": logs}))
