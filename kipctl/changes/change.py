@@ -146,8 +146,9 @@ class Change(Generic[Seen, Done]):
     def next_step(self, run: ChangeRun) -> str:
         """For a change that is not all done."""
         entry = run.entry
-        has_way_back = entry is not None and entry.kind.has_way_back
-        return "Undo: " + Command("undo", run.context.named(entry)) if has_way_back else ""
+        if entry is None or not entry.kind.has_way_back:
+            return ""
+        return "Undo: " + Command("undo", run.context.named(entry))
 
     def require_ended(self, run: ChangeRun, again: Seen, done: Done) -> None:
         """Raise KipctlError where more is left than what failed."""

@@ -13,6 +13,9 @@ WAIT_MEANING = (
     "answer) is in the latency, not here."
 )
 
+OWN_DISCOVERIES = ("kip951", "refresh", "baseline")
+"""How kipctl's own client finds leaders: what runs of other clients say of theirs is their name."""
+
 
 def sentence_of_moves(
     redirects: Redirects, actions: Sequence[Action], client: str = "client"

@@ -16,7 +16,7 @@ from kipctl.documents.runs import (
     Run,
 )
 from kipctl.next_step import Command
-from kipctl.report.move_tables import moves_table, sentence_of_moves
+from kipctl.report.move_tables import OWN_DISCOVERIES, moves_table, sentence_of_moves
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 
 _PHASE_MEANINGS = {
@@ -85,10 +85,11 @@ def _cost_of_moves(document: ProduceDocument) -> Iterator[str]:
         f" {100 * spent_ms['queued'] / total_ms:.1f} % queued,"
         f" {100 * own_ms / total_ms:.1f} % the client's own wait."
     )
-    yield (
-        "This was kipctl's own client, leader discovery "
-        f"{document['leader_discovery']}. For yours: " + Command("tap") + "."
-    )
+    if document["leader_discovery"] in OWN_DISCOVERIES:
+        yield (
+            "This was kipctl's own client, leader discovery "
+            f"{document['leader_discovery']}. For yours: " + Command("tap") + "."
+        )
 
 
 def phases_of(redirects: Redirects) -> Mapping[str, PhaseTimes]:

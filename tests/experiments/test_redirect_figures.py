@@ -5,7 +5,7 @@ from redirect_runs import batch, figures, measured_runs
 from trace_rows import table
 
 from kipctl.experiments.arms.differ import adjusted, differing
-from kipctl.experiments.arms.figures import pooled, removable_us, service
+from kipctl.experiments.arms.figures import pooled, records_within, removable_us, service
 
 
 def test_service_time_counts_from_the_first_send_and_leaves_out_warm_up_and_failures() -> None:
@@ -17,6 +17,13 @@ def test_service_time_counts_from_the_first_send_and_leaves_out_warm_up_and_fail
     )
     found = service(rows, 2)
     assert (found.values.tolist(), found.counts.tolist()) == ([15], [2])
+
+
+def test_the_warm_up_of_a_client_of_its_own_rate_is_what_it_sent_in_that_time() -> None:
+    rows = table("batches", batch(0, 50, 60), batch(2, 1_000_049, 70), batch(4, 1_000_050, 80))
+    assert records_within(rows, 1.0) == 4
+    assert records_within(rows, 0.0) == 0
+    assert records_within(table("batches"), 1.0) == 0
 
 
 def test_what_a_hint_could_take_away_is_the_waiting_and_the_second_refusal() -> None:

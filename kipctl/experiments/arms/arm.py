@@ -22,6 +22,8 @@ class Arm:
 
     only_produces: ClassVar[bool] = False
     """Where records are read too, it is none."""
+    sets_own_rate: ClassVar[bool] = False
+    """It is not told how many records to send in a second."""
     own_record_size: ClassVar[int] = 0
     """Bytes of its records, whatever is asked for; 0 for what is asked for."""
     usual: ClassVar[tuple[str, ...]] = ()

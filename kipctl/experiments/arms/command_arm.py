@@ -13,6 +13,7 @@ class CommandArm(Arm):
     """`NAME=COMMAND` (`kipctl.load.clients.command`)."""
 
     only_produces = True
+    sets_own_rate = True
 
     words: tuple[str, ...]
 

@@ -160,6 +160,14 @@ def latencies_of(batches: IntRows, warmup_records: int) -> IntRows:
     return found
 
 
+def records_within(batches: IntRows, seconds: float) -> int:
+    """How many records were due in the first so many seconds, from the first of them on."""
+    if not len(batches):
+        return 0
+    due = batches[:, BATCH["intended_us"]]
+    return int(batches[due < due.min() + seconds * 1e6, BATCH["records"]].sum())
+
+
 def service(batches: IntRows, warmup_records: int) -> Distribution:
     """From a batch's first send to its acknowledgement, of records after the warm-up."""
     error, first_seq = (batches[:, BATCH[name]] for name in ("error", "first_seq"))

@@ -6,11 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
+from kipctl.counts import counted
 from kipctl.documents.common import Action
 from kipctl.documents.experiments import ClientSays, TapConditions
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm
-from kipctl.experiments.arms.figures import Figures, figures_of, service
+from kipctl.experiments.arms.figures import Figures, figures_of, records_within, service
 from kipctl.experiments.arms.probe_arm import ProbeArm
 from kipctl.experiments.arms.stand import Stand
 from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
@@ -26,6 +27,7 @@ from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.spec import Lend, TapSpec, api_name
 from kipctl.trace.clock import now_us
+from kipctl.trace.columns import BATCH
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
@@ -147,9 +149,13 @@ def run_arm(
         export.write(run, tapped, Path(scratch))
     run.write("events", [event_rows(executed.events, tapped.start_us)])
     actions = [action.as_document(tapped.start_us) for action in executed.performed]
-    figures = figures_of(run, load.warmup_records)
+    warmup_records = load.warmup_records
+    if arm.sets_own_rate:
+        every = figures_of(run, 0).batch_rows
+        warmup_records = records_within(every, warmup_records / load.throughput)
+    figures = figures_of(run, warmup_records)
     found = ArmRun(arm, figures, claims, actions, executed.busy)
-    discovery = {"leader_discovery": arm.leader_discovery, "warmup_records": load.warmup_records}
+    discovery = {"leader_discovery": arm.leader_discovery, "warmup_records": warmup_records}
     stand.describe(
         run,
         command,
@@ -174,7 +180,7 @@ def run_arm(
         {
             **discovery,
             **found.as_document(),
-            "service_ms": service(found.figures.batch_rows, load.warmup_records).as_ms(),
+            "service_ms": service(found.figures.batch_rows, warmup_records).as_ms(),
         },
     )
     if executed.cut_off:
@@ -191,7 +197,9 @@ def run_arm(
         said = claims.get("error") or "it does not say why"
         raise RefusedError(
             f"In a run of {arm.name} no record that counts was acknowledged: {said}.",
-            "Does it send to the topic and the server that it is given?",
+            f"It sent {counted(sent, 'record')}: it has to go on while leaders move."
+            if (sent := int(figures.batch_rows[:, BATCH["records"]].sum()))
+            else "Does it send to the topic and the server that it is given?",
         )
     return found
 
