@@ -144,7 +144,8 @@ def request_log(
     from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.saving import make_new
     from kipctl.report.html.file import check_html, write_html
-    from kipctl.report.request_log_tables import request_log_answer, request_log_tables
+    from kipctl.report.request_log_answer import request_log_answer
+    from kipctl.report.request_log_tables import request_log_tables
 
     place = on.place
     question = LogQuestion(_names(by or []), price_per_gb)
@@ -172,7 +173,7 @@ def request_log(
 
         write_html(html, request_log_page(path, document, in_time, __version__))
         environment.message(f"Written: {html}")
-    opening = paragraphs(request_log_answer(document))
+    opening = paragraphs(*request_log_answer(document))
     tables = request_log_tables(document)
     report = Report("analyze request-log", document, tables, opening=opening, fits_screen=True)
     environment.report(report, output)
