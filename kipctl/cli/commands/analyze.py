@@ -121,7 +121,10 @@ def request_log(
             value="ADDRESS=ID",
         ),
     ] = None,
-    since: SinceOption = None,
+    since: Annotated[
+        str | None,
+        option("Leave out what is earlier than a time: 2026-01-31T12:00:00.", value="TIME"),
+    ] = None,
     before: BeforeOption = None,
     price_per_gb: Annotated[
         float | None, option("Of bytes across racks.", min=0, callback=finite)
