@@ -876,7 +876,7 @@ complete -c kipctl -n '__kipctl_at kipctl analyze runs' -s h -l help -d 'Show th
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l by -x -d 'Break requests by API down further by broker, client_id, software, origin'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l timezone -x -d 'Of the brokers\' clocks, or of those whose logs are at PATH'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l broker-at -x -d 'The broker that lines name as HOST:PORT, or HOST, where it is not found'
-complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l since -x -d 'Leave out what is earlier: 10s after the start, or a time'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l since -x -d 'Leave out what is earlier than a time: 2026-01-31T12:00:00'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l before -x -d 'Leave out what is later'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l price-per-gb -x -d 'Of bytes across racks'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l master -x -d 'Where Spark runs: local[N], spark://HOST:PORT, yarn'

@@ -192,7 +192,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "request-log off": ("kipctl request-log off --broker 1",),
     "request-log status": ("kipctl request-log status",),
     "request-log pack": ("kipctl request-log pack 'logs/broker-*' --to packed",),
-    "analyze runs": ("kipctl analyze runs before --by moves",),
+    "analyze runs": ("kipctl analyze runs before --by arm,window",),
     "analyze request-log": (
         "kipctl analyze request-log kafka-request.log --by client_id",
         "kipctl analyze request-log packed --since 2026-01-31T12:00",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kipctl.client_behaviour.doubt import TIMED, Doubt
+from kipctl.client_behaviour.doubt import OF_MACHINE, TIMED, Doubt
 from kipctl.client_behaviour.episode import AT_ONCE_US, BACKOFF_US, HintFault, Outcome
 from kipctl.client_behaviour.findings.catalogue import FINDINGS, known_bug
 from kipctl.client_behaviour.software import HintUse, Software, known_of
@@ -106,7 +106,8 @@ def judge(seen: Seen, software: Software = _NO_SOFTWARE) -> Verdict:
         return Verdict(Behaviour.NO_HINTS)
     untimed = [doubt for doubt in seen.doubts if doubt not in TIMED]
     if untimed:
-        return Verdict(Behaviour.UNKNOWN, why=untimed[0].value)
+        of_machine = [doubt for doubt in seen.doubts if doubt in OF_MACHINE]
+        return Verdict(Behaviour.UNKNOWN, why=", or ".join((*of_machine[:1], untimed[0])))
     followed, by_metadata, sent_back, elsewhere = (
         seen.outcomes.get(outcome, 0)
         for outcome in (

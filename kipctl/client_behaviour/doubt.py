@@ -9,9 +9,11 @@ class Doubt(StrEnum):
     BUSY = "the machine was busy"
     CLOCKS = "brokers' clocks differ by more, or it is not known by how much"
     NO_LOG = "the log of a broker that led is missing"
-    NAMESAKES = "several processes share this client id and host"
+    NAMESAKES = "several processes may share this client id and host"
     TAP = "the tap itself was late"
 
 
-TIMED = (Doubt.BUSY, Doubt.TAP, Doubt.CLOCKS)
+OF_MACHINE = (Doubt.BUSY, Doubt.TAP)
+"""Doubts that also explain what looks like something else."""
+TIMED = (*OF_MACHINE, Doubt.CLOCKS)
 """Doubts about times; what went where is known all the same."""

@@ -224,6 +224,7 @@ LoggedBroker = TypedDict(
         "to": str | None,
         "gaps": list[Gap],
         "hours_apart": float | None,
+        "seconds": float | None,
     },
 )
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from kipctl import __version__
-from kipctl.probe.broker_link import SOFTWARE_NAME
 from kipctl.probe.run import Outcome
+from kipctl.protocol.api_versions import OWN_SOFTWARE
 from kipctl.trace import export
 
 
@@ -16,7 +16,7 @@ def record_batches(outcome: Outcome, directory: Path, dataset: str) -> Iterator[
     constants = {
         "source": "probe",
         "client": outcome.spec.config.client_id,
-        "software_name": SOFTWARE_NAME,
+        "software_name": OWN_SOFTWARE,
         "software_version": __version__,
         **outcome.constants,
     }

@@ -24,7 +24,6 @@ from kipctl.transport.loop_connection import ConnectionLostError, InFlight, Loop
 from kipctl.transport.sockets import READ, WRITE, Sockets
 
 _API_VERSIONS_VERSION = 3
-SOFTWARE_NAME = "kipctl"
 ApiRanges = dict[int, tuple[int, int]]
 """Lowest and highest version per API key."""
 

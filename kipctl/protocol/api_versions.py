@@ -62,12 +62,18 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
     node_id: Annotated[Int32, Field("5+", ignorable=True)] = -1
 
 
+OWN_SOFTWARE = "kipctl"
+"""The software that kipctl's own connections tell."""
+
+
 @cache
 def own_api_versions_request() -> ApiVersionsRequest:
     """kipctl's own, with its name and version."""
     from kipctl import __version__
 
-    return ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
+    return ApiVersionsRequest(
+        client_software_name=OWN_SOFTWARE, client_software_version=__version__
+    )
 
 
 def version_to_fall_back_to(refusal: ApiVersionsResponse, highest: int) -> int:

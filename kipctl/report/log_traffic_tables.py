@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from kipctl.counts import counted, format_bytes
-from kipctl.documents.analysis import LoggedCluster, MetadataAsker
+from kipctl.documents.analysis import FleetRow, LoggedCluster, MetadataAsker
 from kipctl.documents.log_traffic import Talker, TimedApi
+from kipctl.protocol.api_versions import OWN_SOFTWARE
 from kipctl.report.tables import Column, Columns, Table, identifier, table_of
 
 _NAMED = 5
@@ -57,7 +58,8 @@ def latency_table(by: str, cluster: LoggedCluster) -> Table:
 
 def talkers(cluster: LoggedCluster) -> Table:
     """Bytes of records by client id, consumers without a rack first."""
-    rows = cluster["talkers"]
+    rows = [row for row in cluster["talkers"] if not is_own(row)]
+    own = [row for row in cluster["talkers"] if is_own(row)]
     prices: Columns[Talker] = {}
     if any(row["price_of_30_days"] is not None for row in rows):
         prices = {Column("price of 30 days", 2): "price_of_30_days"}
@@ -76,34 +78,34 @@ def talkers(cluster: LoggedCluster) -> Table:
         (
             "Consumers that name no rack come first; they may be in any, and the mean over all is"
             " taken.",
+            *_own_bytes(own),
+            *notes_on_rates(cluster),
         ),
         name="talkers",
     )
 
 
-def rackless_sentence(cluster: LoggedCluster) -> Iterator[str]:
-    """What consumers that name no rack read, and what of it crosses racks."""
-    reads = cluster["rackless_reads"]
-    if not reads["fetched_bytes"] or not reads["cross_rack_bytes"]:
+def is_own(row: Talker | FleetRow) -> bool:
+    """Whether it is of kipctl itself, whose requests are no client's."""
+    return row["software"] == OWN_SOFTWARE
+
+
+def _own_bytes(own: Sequence[Talker]) -> Iterator[str]:
+    if size := sum(row["produced_bytes"] + row["fetched_bytes"] for row in own):
+        yield f"kipctl's own are not among them: {format_bytes(size)}."
+
+
+def notes_on_rates(cluster: LoggedCluster) -> Iterator[str]:
+    """Of how long a time rates are, where that is not the time of the whole log."""
+    whole = cluster["period"]["seconds"] or 0.0
+    lasts = [(of["seconds"], of["broker"]) for of in cluster["brokers"] if of["seconds"]]
+    if all(abs(seconds - whole) < whole / 100 for seconds, _ in lasts):
         return
-    ids = [row["client_id"] or "" for row in cluster["talkers"] if _is_rackless(row)]
-    price = reads["price_of_30_days"]
-    yield (
-        f"{counted(reads['clients'], 'consumer', 'name')} no rack and read"
-        f" {format_bytes(reads['fetched_bytes'])},"
-        f" {format_bytes(reads['cross_rack_bytes'])} of it across racks if they are in any of them"
-        + (f" ({price:,.2f} in 30 days)" if price is not None else "")
-        + f": {_first_of(ids)}."
-    )
-
-
-def _is_rackless(row: Talker) -> bool:
-    return row["rack"] is None and row["fetched_bytes"] > 0
-
-
-def _first_of(ids: list[str]) -> str:
-    more = len(ids) - _NAMED
-    return ", ".join(ids[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    each = ", ".join(f"broker {broker} {seconds:,.1f} s" for seconds, broker in lasts)
+    if len(lasts) > _NAMED:
+        (least, first), (most, last) = min(lasts), max(lasts)
+        each = f"from {least:,.1f} s (broker {first}) to {most:,.1f} s (broker {last})"
+    yield f"Rates are by how long each broker's own log lasts: {each}."
 
 
 def metadata_clients(cluster: LoggedCluster) -> Table:
@@ -114,6 +116,7 @@ def metadata_clients(cluster: LoggedCluster) -> Table:
     notes = [bug for bug in bugs if bug]
     if own:
         notes.append(f"kipctl's own are not among them: {counted(own, 'request')}.")
+    notes += notes_on_rates(cluster)
     return table_of(
         "Clients by Metadata requests",
         rows,
@@ -164,17 +167,6 @@ def deprecated(cluster: LoggedCluster) -> Table:
         },
         name="deprecated",
     )
-
-
-def deprecated_sentence(cluster: LoggedCluster) -> Iterator[str]:
-    """Which clients would be refused."""
-    ids = list(dict.fromkeys(row["client_id"] or "" for row in cluster["deprecated"]))
-    if ids:
-        yield (
-            f"Kafka 4.0 refuses {counted(len(ids), 'client id')} that"
-            f" {'uses' if len(ids) == 1 else 'use'} versions of APIs that it has no more (KIP-896):"
-            f" {_first_of(ids)}."
-        )
 
 
 latency_by_api = partial(latency_table, "by_api")

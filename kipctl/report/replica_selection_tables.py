@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kipctl.counts import agreeing, broker_list, counted
+from kipctl.counts import counted, format_bytes
 from kipctl.documents.replica_selection import (
     ClientRead,
     GroupReads,
@@ -19,15 +19,11 @@ from kipctl.documents.replica_selection import (
     Unreported,
 )
 from kipctl.errors import did_you_mean
-from kipctl.next_step import Command
 from kipctl.report.tables import Cell, Column, Paragraph, Source, Table, Tone, table_of
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.replica_selection_facts import Observation
-    from kipctl.cluster.snapshot import PartitionId
+    pass
 
-_TOPICS_NAMED = 3
-_BROKERS_NAMED = 5
 _READ: Mapping[Column | str, str] = {
     "Topic": "topic",
     "Partition": "partition",
@@ -36,25 +32,59 @@ _READ: Mapping[Column | str, str] = {
 
 
 def selection_answer(document: ReplicaSelectionDocument) -> Paragraph:
-    """How much of what is read stays in its rack, and the first reason why some does not."""
+    """What the groups that read cost, where it is known; how much of what is read stays in its
+    rack, and the first reason why some does not."""
     rows = document["partitions"]
     if not rows:
         return Paragraph("No partition is shown, or no rack.")
     local = sum(row["local"] is True for row in rows)
-    first = f"{local} of {len(rows)} reads (each partition from each rack) stay in their rack."
-    rest = (*_mistyped(document), *_saved(document))
+    stays = f"{local} of {len(rows)} reads (each partition from each rack) stay in their rack."
     away = Counter(row["reason"] for row in rows if row["local"] is not True)
-    if not away:
-        return Paragraph(first, rest, tone=Tone.GOOD)
-    return Paragraph(
-        f"{first} The others: " + ", ".join(f"{why} ({n})" for why, n in away.most_common()) + ".",
-        rest,
-        tone=Tone.WARNING,
+    if away:
+        others = ", ".join(f"{why} ({n})" for why, n in away.most_common())
+        stays = f"{stays} The others: {others}."
+    of_groups = _saved_by_groups(document)
+    supposed = () if of_groups else _saved(document)
+    said: list[str] = [*of_groups, stays, *_mistyped(document), *supposed]
+    return Paragraph(said[0], tuple(said[1:]), tone=Tone.WARNING if away else Tone.GOOD)
+
+
+def _saved_by_groups(document: ReplicaSelectionDocument) -> tuple[str, ...]:
+    """What crosses racks of what groups read; nothing where it is known of none."""
+    is_priced = document["price_per_gb"] is not None
+    told: set[str] = set()
+    untold: set[str] = set()
+    before, after = 0.0, 0.0
+    for row in document["groups"]:
+        now, then = row["now_cross_bytes_per_second"], row["closest_cross_bytes_per_second"]
+        if is_priced:
+            now, then = row["now_price_of_30_days"], row["closest_price_of_30_days"]
+        if now is None or then is None:
+            untold.add(row["group"])
+        else:
+            told.add(row["group"])
+            before, after = before + now, after + then
+    if not told:
+        return ()
+
+    def shown(amount: float) -> str:
+        return f"{amount:,.2f}" if is_priced else f"{format_bytes(amount)}/s"
+
+    verb, what = "read", "across racks"
+    if is_priced:
+        verb, what = "pay", "in 30 days for what crosses racks"
+    said = (
+        f"{counted(len(told), 'group', verb)} {shown(before)} {what};"
+        f" from the closest replica it is {shown(after)}: {shown(before - after)} less, with"
+        " client.rack set on consumers and replica.selector.class on brokers."
     )
+    if untold:
+        said += f" What {counted(len(untold), 'group', 'read')} is not known, or not all of it."
+    return (said,)
 
 
 def _saved(document: ReplicaSelectionDocument) -> tuple[str, ...]:
-    """What crosses racks from leaders, and from the closest replica; nothing where it is not
+    """What would cross racks from leaders, and from the closest replica; nothing where it is not
     known, or where readers that name no rack of the cluster are."""
     racks = document["racks"]
     ways = [(row["from_leaders"], row["from_closest"]) for row in racks]
@@ -73,73 +103,13 @@ def _saved(document: ReplicaSelectionDocument) -> tuple[str, ...]:
         (leaders["price_of_30_days"], closest["price_of_30_days"]) for leaders, closest in ways
     ]
     priced = [(now, then) for now, then in prices if now is not None and then is not None]
-    if len(priced) == len(racks):
+    if len(priced) == len(racks) and not document["groups"]:
         before, after = (sum(price) for price in zip(*priced, strict=True))
         said.append(
             f"That is {before:,.2f} and {after:,.2f} in 30 days: {before - after:,.2f} less, if"
-            " every partition is read once in each rack."
+            " every partition is read once in each rack; no group is known that reads them."
         )
     return tuple(said)
-
-
-def selectors_to_set(found: "Observation") -> tuple[str, ...]:
-    """The brokers that keep readers from a replica in their rack, as they send all to the leader:
-    also where no replica is there yet."""
-    from kipctl.cluster.inspect.replica_selection import NO_SELECTOR, RACK_AWARE
-
-    selectors = {partition.id: partition.selector for partition in found.facts}
-    brokers = {
-        choice.leader
-        for choice in found.choices
-        if not choice.local and choice.rack in found.racks and selectors[choice.id] == NO_SELECTOR
-    }
-    if not brokers:
-        return ()
-    some = sorted(brokers)[:_BROKERS_NAMED]
-    named = broker_list(some)
-    if more := len(brokers) - len(some):
-        named += f" and {more:,} more"
-    return (
-        f"{named.capitalize()} {agreeing(len(brokers), 'send')} every reader to the leader: set"
-        f" replica.selector.class there to {RACK_AWARE}, and restart.",
-        "See the order of restarts: " + Command("roll --dry-run"),
-    )
-
-
-def closest_replicas(
-    found: "Observation", weights: Mapping["PartitionId", float]
-) -> tuple[str, ...]:
-    """How a rack without a replica gets one: by more replicas, or by others where there are as
-    many as racks. Topics of which most is read across racks, by `weights` (bytes, or bytes/s), come
-    first."""
-    from kipctl.cluster.inspect.replica_selection import Reason
-
-    without = Counter(choice.id for choice in found.choices if choice.reason is Reason.NO_REPLICA)
-    bytes_across: Counter[str] = Counter()
-    enough: dict[str, bool] = {}
-    for facts in found.facts:
-        if times := without[facts.id]:
-            topic = facts.id.topic
-            bytes_across[topic] += round(times * weights.get(facts.id, 0))
-            enough[topic] = enough.get(topic, True) and len(facts.replicas) >= len(found.racks)
-    if not enough:
-        return ()
-    worst = sorted(enough, key=lambda topic: -bytes_across[topic])
-    alike = [topic for topic in worst if enough[topic] == enough[worst[0]]]
-    give = Command(
-        "reassign",
-        rack_aware=enough[worst[0]],
-        replication_factor=None if enough[worst[0]] else len(found.racks),
-        topic=alike[:_TOPICS_NAMED],
-        dry_run=True,
-    )
-    more = len(enough) - len(alike[:_TOPICS_NAMED])
-    others = f" ({counted(more, 'more topic')} with less across racks)" if more else ""
-    return (
-        "A replica in each rack is read by consumers that set client.rack; others read from the"
-        " leader.",
-        f"Give them one{others}: " + give,
-    )
 
 
 def selection_tables(document: ReplicaSelectionDocument) -> tuple[Table, ...]:

@@ -1,128 +1,27 @@
 """Tables of brokers' request logs, from the document of `analyze request-log --output json`."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from kipctl.counts import counted
 from kipctl.documents.analysis import FleetRow, LoggedCluster, RequestLogAnalysis
-from kipctl.next_step import Command
 from kipctl.report.findings import known_in_words
 from kipctl.report.log_traffic_tables import (
     deprecated,
-    deprecated_sentence,
+    is_own,
     latency_by_api,
     latency_by_broker,
     latency_by_client,
     metadata_clients,
+    notes_on_rates,
     principals,
-    rackless_sentence,
     talkers,
 )
 from kipctl.report.tables import Column, Table, identifier, table_of
-from kipctl.severity import Severity
 
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
 _ADDRESSES_SHOWN = 5
-_AGAIN_AND_AGAIN = 20
-
-
-def request_log_answer(document: RequestLogAnalysis) -> str:
-    """What clients do wrong, the worst first; what spoils the answer; whom Kafka 4.0 refuses, and
-    what racks cost; then what clients do when leaders move: how many of which kind, and a sentence
-    for each software that met it."""
-    clients: Counter[str] = Counter()
-    told = []
-    at_first = []
-    for cluster in document["clusters"]:
-        at_first += [*deprecated_sentence(cluster), *rackless_sentence(cluster)]
-        for row in cluster["fleet"]:
-            clients[row["hints"]] += row["clients"]
-            if row["leader_errors"]["total"]:
-                verdict = row["verdict"]
-                what = f"{row['software']} {row['version']} {verdict['sentence']}"
-                told.append(f"{what} {verdict['advice'] or ''}".rstrip())
-        told += list(_asking_again(cluster))
-    served = document["lines"]["parsed"]
-    if not clients:
-        return f"No client is in the {counted(served, 'line')} that could be read."
-    shown = "; ".join(f"{how}: {n:,}" for how, n in clients.most_common() if how != "-")
-    first = (
-        f"{counted(clients.total(), 'client', 'are')} in {counted(served, 'line')}. What"
-        f" they do with leader hints (KIP-951): {shown or 'is not known'}."
-    )
-    found = (*_finding_sentences(document), *_not_in_the_logs(document))
-    return "\n".join((*found, *at_first, first, *told))
-
-
-def _finding_sentences(document: RequestLogAnalysis) -> Iterator[str]:
-    """Findings of all clusters but notes, which the table has."""
-    for cluster in document["clusters"]:
-        for one in cluster["findings"]:
-            if one["severity"] != Severity.NOTE:
-                who = f"{one['software']} {one['version']}"
-                clients = f", {', '.join(one['client_ids'])}" if one["clients"] else ""
-                more = one["clients"] - len(one["client_ids"])
-                clients += f" and {more:,} more" if more else ""
-                known = f" Known: {known_in_words(one)}." if one["known"] else ""
-                yield (
-                    f"{one['id']} ({one['severity']}): {who}{clients} {one['does']},"
-                    f" {one['times']:,} of {one['of']:,} times. {one['costs']} {one['change']}"
-                    f"{known} More: " + Command("explain", one["id"])
-                )
-
-
-def _not_in_the_logs(document: RequestLogAnalysis) -> Iterator[str]:
-    """What spoils the answer: logs that are missing, times that are off, files that are copies."""
-    for cluster in document["clusters"]:
-        brokers = cluster["brokers"]
-        if missing := [str(row["broker"]) for row in brokers if not row["lines"]]:
-            those = "broker" if len(missing) == 1 else "brokers"
-            yield (
-                f"There is no log of {those} {', '.join(missing)}: what clients did there was not"
-                " seen."
-            )
-        for row in brokers:
-            if row["gaps"]:
-                gap = row["gaps"][0]
-                yield (
-                    f"The log of broker {row['broker']} has {counted(len(row['gaps']), 'gap')}, the"
-                    f" first from {gap['from']} to {gap['to']}."
-                )
-            if hours := row["hours_apart"]:
-                yield (
-                    f"The log of broker {row['broker']} begins and ends {abs(hours):g} h"
-                    f" {'after' if hours > 0 else 'before'} those of the others: if that is its"
-                    " zone, give --timezone PATH=ZONE."
-                )
-    for turn in document["turned_clocks"]:
-        what = (
-            "leave out an hour after {at}: clocks were put forward then"
-            if turn["is_forward"]
-            else "go back by an hour at {at}: clocks were put back then, and what was answered in"
-            " the hour before and after it is mixed up; --since and --before leave it out"
-        )
-        yield f"The times of {turn['file']} {what.format(at=turn['at'])}."
-    if copies := document["copies"]:
-        of, kept = next(iter(copies.items()))
-        yield (
-            f"{counted(len(copies), 'file', 'hold')} what another one holds, and"
-            f" {'is' if len(copies) == 1 else 'are'} left out: {of} is {kept}."
-        )
-
-
-def _asking_again(cluster: LoggedCluster) -> Iterator[str]:
-    """The client that asks for Metadata most without a cause, if it does so again and again."""
-    askers = sorted(cluster["metadata_clients"], key=lambda row: -row["unexplained"])
-    for row in askers[:1]:
-        if row["unexplained"] >= _AGAIN_AND_AGAIN:
-            yield (
-                f"{row['client']} ({row['software']} {row['version']}) asked for Metadata"
-                f" {row['unexplained']:,} times without a cause that shows, of {row['requests']:,};"
-                f" {row['answered_the_same']:,} times it was told what it had just been told."
-                f" {row['known_bug'] or ''}"
-            ).rstrip()
 
 
 def request_log_tables(document: RequestLogAnalysis) -> tuple[Table, ...]:
@@ -229,6 +128,7 @@ def _brokers(document: LoggedCluster) -> Table:
             "from": "from",
             "to": "to",
             "gaps": lambda row: len(row["gaps"]),
+            Column("seconds", 1, detail=True): "seconds",
         },
         name="brokers",
     )
@@ -256,7 +156,7 @@ def _fleet(document: LoggedCluster) -> Table:
             ),
             Column("across racks %", 1, detail=True): _across_racks,
         },
-        tuple(_unknown_brokers(document)),
+        (*_own_is_apart(document), *_unknown_brokers(document)),
         name="fleet",
     )
 
@@ -294,6 +194,11 @@ def _versions(api: str, row: FleetRow) -> str:
 def _across_racks(row: FleetRow) -> float | None:
     share = row["reads"]["cross_rack_share"]
     return None if share is None else 100 * share
+
+
+def _own_is_apart(document: LoggedCluster) -> Iterator[str]:
+    if any(is_own(row) for row in document["fleet"]):
+        yield "kipctl's own stand last, and are in no count of clients."
 
 
 def _unknown_brokers(document: LoggedCluster) -> Iterator[str]:
@@ -382,6 +287,7 @@ def _metadata(document: LoggedCluster) -> Table:
             f"{counted(metadata['requests'], 'request')}"
             + (f", {rate:,.1f} a minute" if rate else "")
             + f"; {metadata['response_bytes'] / 1e6:,.3f} MB of answers.",
+            *notes_on_rates(document),
         ),
         name="metadata",
     )

@@ -123,7 +123,7 @@ class Episodes:
     given_up: int = 0
     """Episodes without an end: the client went away, or did nothing more for the partition."""
     shared: int = 0
-    """Signs that several processes call themselves so."""
+    """Signs that several processes may call themselves so."""
     disconnected_us: int = 0
     """When the client was last without any connection: another process may go by its name since."""
     _outcomes: Counter[Outcome] = field(default_factory=Counter)
@@ -242,8 +242,7 @@ class Episodes:
         if one is None:
             return
         if sent_us < one.episode.first_us:
-            # Under way before it was refused: by a client that knew more, or another of its name.
-            self.shared += way.broker not in (one.from_broker, *one.named_us)
+            # Under way before it was refused: a client may know more than it was seen to be shown.
             return
         if one.last_sent_us < sent_us:
             self.sent(about, way, sent_us)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ from unittest import mock
 from in_process import kipctl
 from one_process import Said
 
+NOT_HERE = re.compile(
+    "^kipctl: (There is no |.*no terminal to ask on|.*No such file|.*is not empty|.*is whole)"
+)
+"""Refusals of what is not on this machine, and not of words."""
 _BEGINNINGS = frozenset(
     {
         "os.exec",
@@ -93,6 +98,17 @@ class Outcome(Said):
     def is_wrong_usage(self) -> bool:
         """Told in three lines at most, before anything began."""
         return (self.status, self.out, self.begun) == (2, "", []) and self.err.count("\n") <= 3
+
+
+def make_named(folder: Path) -> None:
+    """Runs, a request log and an experiment, as examples of commands name them."""
+    for name in ("before", "after"):
+        (folder / "runs" / name / "batches").mkdir(parents=True)
+        (folder / "runs" / name / "run.json").write_text('{"schema_version": 1, "summary": {}}')
+    (folder / "kafka-request.log").write_text("a line\n")
+    (folder / "logs").mkdir()
+    arms = (f'[[arm]]\nname = "{name}"\nclient = "probe-kip951"\n' for name in "ab")
+    (folder / "upgrade.toml").write_text("".join(arms))
 
 
 def outcome(words: list[str], folder: Path, servers: str = "127.0.0.1:1") -> Outcome:

@@ -3,8 +3,10 @@
 import io
 import re
 import shlex
+from pathlib import Path
 
 import pytest
+from nothing_begun import NOT_HERE, make_named, outcome
 from typer import Context
 from typer.core import TyperOption
 
@@ -30,6 +32,21 @@ def test_an_example_can_be_typed(path: str, example: str) -> None:
     assert words[: 1 + len(path.split())] == ["kipctl", *path.split()]
     words = spread_pairs(words[1 + len(path.split()) :])
     COMMANDS[path].make_context("kipctl", words, obj=Environment())
+
+
+@pytest.mark.parametrize("example", [one for lines in EXAMPLES.values() for one in lines])
+def test_values_of_an_example_are_accepted(example: str, examples_folder: Path) -> None:
+    """Where it is refused, then for what is not on this machine."""
+    said = outcome(shlex.split(example)[1:], examples_folder)
+    assert not said.is_wrong_usage or NOT_HERE.search(said.err), said.err
+
+
+@pytest.fixture
+def examples_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What examples name, where they name it."""
+    monkeypatch.chdir(tmp_path)
+    make_named(tmp_path)
+    return tmp_path
 
 
 def test_each_summary_is_the_commands_own() -> None:

@@ -83,6 +83,13 @@ def test_what_a_client_does(what: Seen, software: Software, behaviour: Behaviour
     assert sentence(verdict, what).endswith(".")
 
 
+def test_that_there_may_be_several_processes_hides_no_busy_machine() -> None:
+    why = judge(seen(5, outcomes={F: 12}, doubts=(Doubt.NAMESAKES, Doubt.BUSY))).why
+    assert why == f"{Doubt.BUSY}, or {Doubt.NAMESAKES}"
+    assert "may share" in Doubt.NAMESAKES
+    assert judge(seen(5, outcomes={F: 12}, doubts=(Doubt.NAMESAKES,))).why == Doubt.NAMESAKES
+
+
 def test_unusable_hints_are_told_with_whose_fault_it_is() -> None:
     what = seen(
         outcomes={Outcome.NOT_HINTED: 3}, faults={HintFault.OLDER: 1, HintFault.NO_ENDPOINT: 2}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from blocks import fences
+from nothing_begun import NOT_HERE, make_named, outcome
 from typer.core import TyperGroup
 
 from kipctl.cli.app import root_command
@@ -15,6 +16,7 @@ from kipctl.cli.pairs import spread_pairs
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = [*REPOSITORY.glob("*.md"), *sorted((REPOSITORY / "docs").rglob("*.md"))]
+ONLY_NAMED = re.compile("^kipctl: (Missing argument|Give one of|How are brokers)").search
 PAGES.remove(REPOSITORY / "CHANGELOG.md")
 
 
@@ -69,6 +71,23 @@ def test_each_command_of_a_page_can_be_typed(page: Path) -> None:
                 parsed(words)
             except Exception as error:
                 wrong.append(f"kipctl {' '.join(words)}: {error}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_values_of_each_command_of_a_page_are_accepted(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that stand for others (NAME, {upstream}, $run) aside, and what only names a command."""
+    monkeypatch.chdir(tmp_path)
+    make_named(tmp_path)
+    wrong = []
+    for line in typed(page.read_text()):
+        for words in commands(line):
+            if words and not any(re.search(r"[A-Z]{2}|[{$]|\.\.\.", word) for word in words):
+                said = outcome(words, tmp_path)
+                if said.is_wrong_usage and not (NOT_HERE.search(said.err) or ONLY_NAMED(said.err)):
+                    wrong.append(f"kipctl {' '.join(words)}: {said.err}")
     assert wrong == []
 
 

@@ -115,7 +115,7 @@ def plainly_counted(lines: Sequence[str]) -> dict[str, Any]:
 def requests_by_client(lines: Iterable[str]) -> Counter[tuple[str, str, str, bool]]:
     """Requests by software, version, client id and whether they were forwarded.
 
-    Software is that of the connection, where any of its lines tells it.
+    Software is that of the connection, where any of its lines tells it, and else kipctl by its ids.
     """
     known: dict[tuple[str, bool], tuple[str, str]] = defaultdict(lambda: UNKNOWN)
     requests = [request_of(line) for line in lines]
@@ -133,5 +133,8 @@ def requests_by_client(lines: Iterable[str]) -> Counter[tuple[str, str, str, boo
     for request in requests:
         forwarded = request["isForwarded"]
         software = UNKNOWN if forwarded else known[request["connection"], forwarded]
-        counts[(*software, request["requestHeader"]["clientId"], forwarded)] += 1
+        client = request["requestHeader"]["clientId"]
+        if software == UNKNOWN and client.split("-")[0] == "kipctl":
+            software = ("kipctl", "unknown")
+        counts[(*software, client, forwarded)] += 1
     return counts

@@ -9,13 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from request_log_lines import LOGS, analysed_log, log_lines, partitions_of, request_of
-from request_log_made import OLD, fetched, logs, produced, warm
+from request_log_made import OLD, fetched, logs, produced, shown, warm
 
 from kipctl.documents.analysis import RequestLogAnalysis
 from kipctl.pipeline.request_lines.contents import REPLICA
 from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
 from kipctl.pipeline.saving import make_new
-from kipctl.report.request_log_tables import request_log_answer, request_log_tables
+from kipctl.report.request_log_answer import request_log_answer
+from kipctl.report.request_log_tables import request_log_tables
 
 pytestmark = pytest.mark.spark
 
@@ -130,11 +131,12 @@ def test_bytes_by_client(read: tuple[Requests, dict[str, Any]]) -> None:
 def test_metadata_by_client(read: tuple[Requests, dict[str, Any]]) -> None:
     _, cluster = read
     rows = cluster["metadata_clients"]
-    assert sum(row["requests"] for row in rows) == cluster["metadata"]["requests"]
-    assert sum(row["response_bytes"] for row in rows) == cluster["metadata"]["response_bytes"]
+    clients = [row for row in rows if not row["is_kipctl"]]
+    assert sum(row["requests"] for row in clients) == cluster["metadata"]["requests"]
+    assert sum(row["response_bytes"] for row in clients) == cluster["metadata"]["response_bytes"]
     causes: Counter[str] = Counter()
     for row in rows:
-        causes.update(row["by_cause"])
+        causes.update({} if row["is_kipctl"] else row["by_cause"])
         assert row["unexplained"] == row["by_cause"].get("unexplained", 0)
         assert sum(row["by_cause"].values()) == row["requests"]
     assert causes == cluster["metadata"]["by_cause"]
@@ -152,7 +154,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(
     spark: SparkSession, saved: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> RequestLogAnalysis:
-    """Of a minute: consumers of broker 1, and a client from before Kafka 2.1; its document."""
+    """Of a minute: consumers of broker 1, a client from before Kafka 2.1, and kipctl, of which some
+    connections do not say that they are; its document."""
     lines = [
         *warm(60_000),
         fetched(1, 1000, "nowhere", 900),
@@ -160,6 +163,8 @@ def made(
         fetched(1, 3000, "far", 600, "az-2"),
         fetched(1, 4000, "typo", 90, "az2"),
         *(produced(1, 5000 + number, "old", software=OLD) for number in range(3)),
+        *(shown(1, 7000 + 14 * n, "kipctl", software=("unknown", "unknown")) for n in range(80)),
+        fetched(1, 9000, "kipctl-perf-consumer", 800, software=("kipctl", "0.2.0")),
     ]
     make_new(spark, str(saved))
     log = read_request_log(spark, logs(tmp_path_factory.mktemp("made"), lines))
@@ -169,7 +174,9 @@ def made(
 def test_what_crosses_racks_and_what_it_costs(made: RequestLogAnalysis) -> None:
     assert made["price_per_gb"] == 100.0
     [cluster] = made["clusters"]
-    found = {row["client_id"]: row for row in cluster["talkers"] if row["fetched_bytes"]}
+    *rows, own = cluster["talkers"]
+    assert own["client_id"] == "kipctl-perf-consumer"
+    found = {row["client_id"]: row for row in rows if row["fetched_bytes"]}
     # Who names none of the three racks may be in any of them.
     across = {"nowhere": 600, "near": 0, "far": 600, "typo": 60}
     assert {client: row["cross_rack_bytes"] for client, row in found.items()} == across
@@ -184,7 +191,23 @@ def test_what_crosses_racks_and_what_it_costs(made: RequestLogAnalysis) -> None:
         "cross_rack_bytes": 600,
         "price_of_30_days": pytest.approx(of_a_month["nowhere"]),
     }
-    assert "1 consumer names no rack" in request_log_answer(made)
+    assert "1 consumer names no rack" in "\n".join(request_log_answer(made))
+
+
+def test_what_kipctl_did_itself_stands_apart(made: RequestLogAnalysis) -> None:
+    [cluster] = made["clusters"]
+    assert cluster["findings"] == []
+    assert [(row["client"], row["requests"]) for row in cluster["metadata_clients"]] == [
+        ("warm@10.9.9.9", 6),
+        ("kipctl@10.9.0.7", 80),
+    ]
+    assert cluster["metadata"]["requests"] == 6
+    assert [row["software"] for row in cluster["fleet"]][-2:] == ["kipctl", "kipctl"]
+    *_, counted = request_log_answer(made)
+    assert counted == (
+        "6 clients are in 94 lines. What they do with leader hints (KIP-951): too old for them:"
+        " 5; not known: 1. kipctl's own 81 requests are not among them."
+    )
 
 
 def test_who_would_be_refused_by_kafka_4(made: RequestLogAnalysis) -> None:
@@ -199,7 +222,7 @@ def test_who_would_be_refused_by_kafka_4(made: RequestLogAnalysis) -> None:
             "requests": 3,
         }
     ]
-    said = request_log_answer(made)
+    said = "\n".join(request_log_answer(made))
     assert "Kafka 4.0 refuses 1 client id" in said
     names = [table.name for table in request_log_tables(made)]  # type: ignore[arg-type]
     assert names.index("deprecated") < names.index("fleet")

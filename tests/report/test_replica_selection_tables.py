@@ -16,12 +16,12 @@ from kipctl.cluster.inspect.replica_selection_facts import Observation
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.report.formats import OutputFormat
 from kipctl.report.layout import for_people
+from kipctl.report.replica_selection_advice import closest_replicas, selectors_to_set
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
     selection_answer,
     selection_tables,
-    selectors_to_set,
     walk_answers,
     walk_tables,
 )
@@ -205,7 +205,19 @@ def test_who_names_a_rack_that_is_not_there_is_named_with_what_it_costs() -> Non
     not_shown = [{"broker": 3, "group": None, "why": "It does not answer."}]
     unknown = rack(rack="zone-b", from_leaders=crossing(None))
     found = document(row(), racks=[unknown], **asked, groups_not_shown=not_shown)
-    (said,) = selection_answer(found).others
+    answer = selection_answer(found)
+    # Of the sentences that cost money the sum comes first: 3 x 207.36, 3 x 51.84.
+    assert answer.first == (
+        "3 groups pay 622.08 in 30 days for what crosses racks; from the closest replica it is"
+        " 155.52: 466.56 less, with client.rack set on consumers and replica.selector.class on"
+        " brokers. What 1 group reads is not known, or not all of it."
+    )
+    stays, said = answer.others
+    assert stays == "1 of 1 reads (each partition from each rack) stay in their rack."
+    unpriced = document(row(), **{**asked, "price_per_gb": None})
+    assert selection_answer(unpriced).first.startswith(
+        "3 groups read 12.0 MB/s across racks; from the closest replica it is 3.0 MB/s: 9.0 MB/s"
+    )
     assert said == (
         "The cluster has no rack 'zoneb', which group billing (billing-app) names: it reads from"
         " leaders. Did you mean 'zone-b'? That costs 155.52 in 30 days."
@@ -237,8 +249,14 @@ def test_what_naming_a_rack_saves_is_said_where_it_is_known() -> None:
         " replica it is 25 %, with client.rack set on consumers and replica.selector.class on"
         " brokers.",
         "That is 207.36 and 103.68 in 30 days: 103.68 less, if every partition is read once in"
-        " each rack.",
+        " each rack; no group is known that reads them.",
     )
+    reads = {"group": "shop", "client_rack": None, "known": False, "says_rack": True}
+    reads |= {"now_cross_bytes_per_second": 1e6, "closest_cross_bytes_per_second": 1e6}
+    reads |= {"now_price_of_30_days": 51.84, "closest_price_of_30_days": 51.84}
+    said = selection_answer(document(row(), racks=[b, c], groups=[reads], **asked))
+    assert said.first.startswith("1 group pays 51.84 in 30 days")
+    assert len(said.others) == 1
     elsewhere = {**c, "known": False}
     assert selection_answer(document(row(), racks=[b, elsewhere], **asked)).others == ()
     unknown = rack(from_leaders=crossing(None))
@@ -275,6 +293,20 @@ def test_brokers_without_a_selector_are_advised_to_set_it() -> None:
     many = selectors_to_set(found(*[NO_SELECTOR] * 7))[0]
     assert many.startswith("Brokers 1, 2, 3, 4, 5 and 2 more send every reader")
     assert selectors_to_set(found(RACK_AWARE)) == ()
+
+
+def test_topics_without_traffic_are_not_advised_to_move() -> None:
+    def facts(topic: str) -> PartitionFacts:
+        return PartitionFacts(PartitionId(topic, 0), 1, RACK_AWARE, 0, (Replica(1, "a", True),))
+
+    partitions = tuple(map(facts, ("audit", "orders", "idle")))
+    choices = tuple(explain_choice(one, "b", Answer(1), ("a", "b")) for one in partitions)
+    found = Observation(("a", "b"), partitions, choices, {})
+    per_s = {PartitionId("orders", 0): 4e6, PartitionId("audit", 0): 0.2}
+    _, give = closest_replicas(found, per_s)
+    assert give.endswith("--replication-factor 2 --topic orders --topic audit --dry-run")
+    _, give = closest_replicas(found, {})
+    assert "--topic audit --topic orders --topic idle" in give
 
 
 def client_table(**more: Any) -> Table:

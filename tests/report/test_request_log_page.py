@@ -78,7 +78,13 @@ def in_time(cluster_id: str | None, software: str) -> dict[str, Any]:
 
 def log(*clusters: dict[str, Any], broken: int = 0) -> dict[str, Any]:
     lines = {"read": 80, "parsed": 74, "broken": broken, "other": 6 - broken}
-    return {"lines": lines, "copies": {}, "broken_lines": [], "clusters": list(clusters)}
+    return {
+        "lines": lines,
+        "copies": {},
+        "broken_lines": [],
+        "turned_clocks": [],
+        "clusters": list(clusters),
+    }
 
 
 TWO = (

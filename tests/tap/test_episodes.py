@@ -327,6 +327,19 @@ def test_a_client_that_connects_anew_is_one_process(wire):
     assert Doubt.NAMESAKES not in seen(wire).doubts
 
 
+def test_what_was_under_way_to_a_third_broker_is_no_other_process(wire):
+    """A client may know more than it was seen to be shown; a busy machine answers it late."""
+    old, third, new = wire.connect_to(1, 3, 2)
+    for _ in range(3):
+        third.ask(batch(b"ahead"))
+        wire.after(100)
+        old.call(batch(b"a"), HINTED)
+        third.answer(DONE)
+        new.call(batch(b"a"), DONE)
+        wire.after(20_000_000)
+    assert Doubt.NAMESAKES not in seen(wire).doubts
+
+
 def test_a_leader_that_fences_off_an_older_epoch_gives_no_hint_at_another_broker(wire):
     """It leads again, and the client has not heard."""
     (peer,) = wire.connect_to(1)

@@ -116,7 +116,10 @@ def request_log(
             value="ADDRESS=ID",
         ),
     ] = None,
-    since: SinceOption = None,
+    since: Annotated[
+        str | None,
+        option("Leave out what is earlier than a time: 2026-01-31T12:00:00.", value="TIME"),
+    ] = None,
     before: BeforeOption = None,
     price_per_gb: Annotated[
         float | None, option("Of bytes across racks.", min=0, callback=finite)
@@ -139,7 +142,8 @@ def request_log(
     from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.saving import make_new
     from kipctl.report.html.file import check_html, write_html
-    from kipctl.report.request_log_tables import request_log_answer, request_log_tables
+    from kipctl.report.request_log_answer import request_log_answer
+    from kipctl.report.request_log_tables import request_log_tables
 
     place = on.place
     question = LogQuestion(_names(by or []), price_per_gb)
@@ -167,7 +171,7 @@ def request_log(
 
         write_html(html, request_log_page(path, document, in_time, __version__))
         environment.message(f"Written: {html}")
-    opening = paragraphs(request_log_answer(document))
+    opening = paragraphs(*request_log_answer(document))
     tables = request_log_tables(document)
     report = Report("analyze request-log", document, tables, opening=opening, fits_screen=True)
     environment.report(report, output)

@@ -10,6 +10,8 @@ from kipctl.report.terminal import columns_of
 
 _TIMEOUT_S = 5.0
 """An overview that takes longer is none."""
+_LEAST_COLUMNS = 16
+"""For what a command does, beside it."""
 
 
 def show(environment: Environment) -> ExitStatus:
@@ -26,7 +28,9 @@ def show(environment: Environment) -> ExitStatus:
     commands = next_commands(seen)
     names = max(len(str(command)) for command, _ in commands)
     for command, what in commands:
-        write(f"  {command!s:{names}}  {what}\n")
+        first, *rest = wrapped(what, max(_LEAST_COLUMNS, width - names - 4))
+        write(f"  {command!s:{names}}  {first}\n")
+        write("".join(f"{'':{names + 4}}{line}\n" for line in rest))
     write("\nAll commands: kipctl --help\n")
     return seen.status
 

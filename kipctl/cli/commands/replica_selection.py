@@ -33,13 +33,12 @@ from kipctl.errors import InterruptedRunError
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
 from kipctl.report.printable import on_one_line
+from kipctl.report.replica_selection_advice import closest_replicas, selectors_to_set
 from kipctl.report.replica_selection_tables import (
-    closest_replicas,
     flip_line,
     flips_table,
     selection_answer,
     selection_tables,
-    selectors_to_set,
     walk_answers,
     walk_tables,
 )

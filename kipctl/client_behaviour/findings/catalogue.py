@@ -39,7 +39,7 @@ def seen(
 ) -> list[Seen]:
     """What the facts come to, the worst first, and the most frequent of these.
 
-    Where several processes share the client's name nothing is said of what a client does.
+    Where several processes may share the client's name nothing is said of what a client does.
     """
     is_one = NAMESAKES_TELL_NOTHING.isdisjoint(doubts)
     were_seen = [

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from kipctl.pipeline.request_lines.contents import REPLICA, UNKNOWN
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.api_versions import OWN_SOFTWARE
 
 BROKER_APIS = (4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82)
 """What only brokers and controllers ask of one another: LeaderAndIsr, StopReplica, UpdateMetadata,
@@ -15,6 +16,7 @@ Envelope, FetchSnapshot, BrokerRegistration, BrokerHeartbeat, AllocateProducerId
 ControllerRegistration, AssignReplicasToDirs, UpdateRaftVoter."""
 
 _CLIENT_APIS = (int(ApiKey.PRODUCE), int(ApiKey.FETCH), int(ApiKey.METADATA))
+_KIPCTLS_OWN = rf"^{OWN_SOFTWARE}(-|$)"
 _BROKERS_OWN = r"^(broker-\d+-.*|raft-client-\d+|AddPartitionsManager-client-\d+)$"
 
 
@@ -26,7 +28,8 @@ def with_caller(calls: DataFrame, brokers: Collection[int]) -> DataFrame:
     are the ids of all.
 
     The first requests of a connection come before ApiVersions told the client's software: what
-    later ones say holds for them too. A forwarded request has the connection of the broker that
+    later ones say holds for them too; of a connection that tells none kipctl knows its own by their
+    ids. A forwarded request has the connection of the broker that
     passed it on to the controller, which says nothing of the client.
 
     `origin` is client; replica, the fetches of a follower or of a node that follows the cluster's
@@ -40,6 +43,8 @@ def with_caller(calls: DataFrame, brokers: Collection[int]) -> DataFrame:
     is_replica = (F.col("api_key") == int(ApiKey.FETCH)) & is_reader
     kept = [name for name in calls.columns if name != "software"]
     known = F.when(~F.col("is_forwarded"), F.col("_software"))
+    name = F.coalesce(known["name"], F.lit(UNKNOWN))
+    is_kipctl = F.coalesce(F.col("client").rlike(_KIPCTLS_OWN), F.lit(False))
     return calls.select(
         *kept,
         F.max("software").over(of_connection).alias("_software"),
@@ -53,7 +58,7 @@ def with_caller(calls: DataFrame, brokers: Collection[int]) -> DataFrame:
         F.max(F.col("api_key").isin(*_CLIENT_APIS)).over(of_connection).alias("_asks_as_clients"),
     ).select(
         *kept,
-        F.coalesce(known["name"], F.lit(UNKNOWN)).alias("software_name"),
+        F.when((name == UNKNOWN) & is_kipctl, OWN_SOFTWARE).otherwise(name).alias("software_name"),
         F.coalesce(known["version"], F.lit(UNKNOWN)).alias("software_version"),
         F.when(F.col("is_forwarded"), "forwarded")
         .when(is_replica, "replica")

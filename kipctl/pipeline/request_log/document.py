@@ -38,13 +38,12 @@ from kipctl.pipeline.request_log.traffic import (
     talkers_of,
 )
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.api_versions import OWN_SOFTWARE
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.trace.codes import MetadataCause
 
 _LEAST_MOVES = 10
 """Fewer may all be of clients that learned of a move without being refused."""
-_KIPCTL = "kipctl"
-"""The software that kipctl's own connections tell (`probe.broker_link`)."""
 _CAUSES = [cause.name.lower() for cause in MetadataCause]
 _SHOWN = {"client": "client_id", "software_name": "software", "api_version": "version"}
 
@@ -117,7 +116,7 @@ def _cluster(
                 "connections": row["connections"],
                 "hosts": row["hosts"],
             }
-            for row in sorted(clients, key=lambda row: -row["requests"])
+            for row in sorted(clients, key=lambda row: (_is_own(row), -row["requests"]))
         ],
         "fleet": _fleet(rows),
         "findings": findings_of([*rows.get("facts", []), *rows["storms"]]),
@@ -133,7 +132,9 @@ def _cluster(
             str(code): error_name(code) for code in sorted({row["error"] for row in errors} - {0})
         },
         "preferred_read_replica": {"named": _partitions(row for row in fetch if row["named"])},
-        "metadata": _metadata(row for row in rows["metadata"] if not row["is_client"]),
+        "metadata": _metadata(
+            row for row in rows["metadata"] if not row["is_client"] and not _is_own(row)
+        ),
         "metadata_clients": _metadata_clients(rows["metadata"]),
         "reads": _reads(rows["reads"]),
         **latency_of(rows["took"]),
@@ -158,6 +159,14 @@ def _cluster(
         },
         "clocks": clocks,
     }
+
+
+def _is_own(row: Row) -> bool:
+    return bool(row["software_name"] == OWN_SOFTWARE)
+
+
+def _software(row: Row) -> Software:
+    return Software(row["software_name"], row["software_version"])
 
 
 def _by_id(log: RequestLog, cluster: str | None) -> dict[int, list[Node]]:
@@ -188,6 +197,7 @@ def _broker(
             {"from": _moment(start), "to": _moment(end)} for start, end in (of.gaps if of else ())
         ],
         "hours_apart": hours_apart,
+        "seconds": 60 * of.minutes if of and of.minutes else None,
     }
 
 
@@ -263,7 +273,7 @@ def _by_software(rows: Iterable[Row]) -> Mapping[tuple[str, str], Rows]:
 
 
 def _fleet(rows: Mapping[str, Rows]) -> list[FleetRow]:
-    """A row for each software and version of clients."""
+    """A row for each software and version of clients, kipctl's own last."""
     apis = _by_software(row for row in rows["usage"] if row["origin"] == "client")
     errors = _by_software(row for row in rows["errors"] if row["origin"] == "client")
     behaved = _by_software(row for row in rows.get("behaviours", []) if row["client"] is None)
@@ -273,8 +283,8 @@ def _fleet(rows: Mapping[str, Rows]) -> list[FleetRow]:
     of_clients = (
         row for row in rows["clients"] if not row["is_client"] and row["origin"] == "client"
     )
-    for row in sorted(of_clients, key=lambda r: (r["software_name"], r["software_version"])):
-        software = Software(row["software_name"], row["software_version"])
+    for row in sorted(of_clients, key=lambda r: (_is_own(r), *_software(r))):
+        software = _software(row)
         versions: dict[str, dict[str, int]] = defaultdict(dict)
         for api in sorted(apis[software], key=lambda r: (r["api_key"], r["api_version"])):
             versions[api["api"]][str(api["api_version"])] = api["requests"]
@@ -310,7 +320,7 @@ def _refused_clients(rows: Rows) -> list[RefusedClient]:
     """A row for each client that met a leader error, those of the most errors first."""
     clients = sorted(
         (row for row in rows if row["client"] is not None),
-        key=lambda row: (-row["errors"], row["client"]),
+        key=lambda row: (_is_own(row), -row["errors"], row["client"]),
     )
     return [
         {
@@ -320,7 +330,7 @@ def _refused_clients(rows: Rows) -> list[RefusedClient]:
             "leader_errors": row["errors"],
             "verdict": verdict_document(
                 seen_of(row, row["errors"], row["hints"]),
-                Software(row["software_name"], row["software_version"]),
+                _software(row),
             ),
             **counts_of(row),
         }
@@ -353,7 +363,7 @@ def _metadata_clients(rows: Rows) -> list[MetadataAsker]:
             "client": f"{row['client']}@{row['host']}",
             "software": row["software_name"],
             "version": row["software_version"],
-            "is_kipctl": row["software_name"] == _KIPCTL,
+            "is_kipctl": _is_own(row),
             "requests": row["requests"],
             "per_minute": row["per_minute"],
             "response_bytes": row["bytes"],
@@ -361,11 +371,7 @@ def _metadata_clients(rows: Rows) -> list[MetadataAsker]:
             "unexplained": row["unexplained"],
             "answered_the_same": row["answered_the_same"],
             "asked": row["asked"],
-            "known_bug": (
-                known_bug(Software(row["software_name"], row["software_version"])) or None
-                if row["unexplained"]
-                else None
-            ),
+            "known_bug": (known_bug(_software(row)) or None if row["unexplained"] else None),
         }
         for row in clients
     ]

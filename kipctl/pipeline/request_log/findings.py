@@ -32,6 +32,7 @@ from kipctl.documents.pages import Row, Rows
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.request_log.callers import client_key
 from kipctl.pipeline.request_log.log import RequestLog
+from kipctl.protocol.api_versions import OWN_SOFTWARE
 from kipctl.severity import Severity
 
 _SECOND_US = 1_000_000
@@ -186,14 +187,15 @@ def fact_of(row: Row) -> Fact:
 
 
 def findings_of(rows: Rows) -> list[LoggedFinding]:
-    """The findings of each software of a cluster, the worst first, with the clients that have it by
-    themselves; rows are those of `episode_facts` and `metadata_facts`."""
+    """The findings of each software of a cluster but kipctl, the worst first, with the clients that
+    have it by themselves; rows are those of `episode_facts` and `metadata_facts`."""
     facts: dict[Software, dict[str | None, Counter[Fact]]] = defaultdict(
         lambda: defaultdict(Counter)
     )
     for row in rows:
         software = Software(row["software_name"], row["software_version"])
-        facts[software][row["client"]][fact_of(row)] += row["times"]
+        if software.name != OWN_SOFTWARE:
+            facts[software][row["client"]][fact_of(row)] += row["times"]
     found = [one for software, clients in facts.items() for one in _of_software(software, clients)]
     return sorted(
         found, key=lambda one: (Severity(one["severity"]).rank, -one["times"], one["software"])

@@ -14,6 +14,7 @@ from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.metadata import metadata_requests
+from kipctl.protocol.api_versions import OWN_SOFTWARE
 from kipctl.protocol.error_codes import error_name
 
 
@@ -21,7 +22,7 @@ def over_time(log: RequestLog) -> list[LogTimeline]:
     """By cluster, of a log that was read `by_time`: `cluster_id`; `from_us` (of the first bucket,
     since the epoch) and `bucket_us`; and by name and bucket (its number) how many: `apis`, requests
     (those of followers apart), `software`, requests of clients, `errors`, answers for a partition,
-    `metadata`, Metadata requests by cause.
+    `metadata`, Metadata requests by cause, kipctl's own left out.
     """
     calls = log.calls.filter("first_us is not null")
     of_clients = calls.filter(F.col("origin") == "client")
@@ -38,6 +39,7 @@ def over_time(log: RequestLog) -> list[LogTimeline]:
         ),
         "metadata": (
             metadata_requests(log.calls)
+            .filter(F.col("software_name") != OWN_SOFTWARE)
             .withColumnRenamed("received_us", "first_us")
             .filter("first_us is not null"),
             F.col("cause"),

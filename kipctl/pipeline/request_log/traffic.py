@@ -17,6 +17,7 @@ from kipctl.documents.pages import Row
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.columns import sum_of, sum_of_rates
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.api_versions import OWN_SOFTWARE
 
 _PRINCIPAL = ("principal", "listener", "security_protocol", "origin")
 
@@ -37,19 +38,20 @@ def principal_counts(calls: DataFrame) -> DataFrame:
 
 def talker_counts(calls: DataFrame) -> DataFrame:
     """Bytes of records of clients, by `cluster`, `rack` (that consumers name), the software and
-    `client`, and (not `is_client`) of all of a rack: `clients` (different in id or host),
-    `bytes`, of these `produced_bytes` and `fetched_bytes`; of those that were fetched
-    `placed_bytes`, from brokers whose rack is known, and `near_bytes`, from those of the same rack;
-    and `placed_rate` and `near_rate`, per second of each broker's log."""
+    `client`, and (not `is_client`) of all of a rack, kipctl's own (`is_own`) apart: `clients`
+    (different in id or host), `bytes`, of these `produced_bytes` and `fetched_bytes`; of those that
+    were fetched `placed_bytes`, from brokers whose rack is known, and `near_bytes`, from those of
+    the same rack; and `placed_rate` and `near_rate`, per second of each broker's log."""
     is_read = F.col("api_key") == int(ApiKey.FETCH)
     is_placed = is_read & F.col("broker_rack").isNotNull()
     is_near = is_placed & (F.col("broker_rack") == F.col("rack"))
     size, seconds = F.col("record_bytes"), 60 * F.col("minutes")
     client = F.coalesce("client", F.lit(""))
-    by_rack = ["cluster", "rack"]
+    by_rack = ["cluster", "rack", "is_own"]
+    is_own = F.col("software_name") == OWN_SOFTWARE
     return (
         calls.filter((F.col("origin") == "client") & (size > 0))
-        .withColumns({"client": client, "_who": F.struct(client, "host")})
+        .withColumns({"client": client, "_who": F.struct(client, "host"), "is_own": is_own})
         .groupingSets([[*by_rack, *SOFTWARE, "client"], by_rack], *by_rack, *SOFTWARE, "client")
         .agg(
             (F.grouping("client") == 0).alias("is_client"),
@@ -89,7 +91,8 @@ def principals_of(rows: Iterable[Row]) -> list[LoggedPrincipal]:
 
 
 def talkers_of(rows: Iterable[Row], racks: Set[str], price_per_gb: float | None) -> list[Talker]:
-    """Consumers that name no rack first, then those of most bytes. `racks` are the cluster's."""
+    """Consumers that name no rack first, then those of most bytes, kipctl's own last. `racks` are
+    the cluster's."""
     found: list[Talker] = [
         {
             "client_id": row["client"],
@@ -105,6 +108,7 @@ def talkers_of(rows: Iterable[Row], racks: Set[str], price_per_gb: float | None)
     return sorted(
         found,
         key=lambda of: (
+            of["software"] == OWN_SOFTWARE,
             of["rack"] is not None or not of["fetched_bytes"],
             -of["produced_bytes"] - of["fetched_bytes"],
             of["client_id"] or "",
@@ -115,9 +119,9 @@ def talkers_of(rows: Iterable[Row], racks: Set[str], price_per_gb: float | None)
 def rackless_reads(
     rows: Iterable[Row], racks: Set[str], price_per_gb: float | None
 ) -> RacklessReads:
-    """What all consumers together read that name no rack."""
+    """What all consumers together read that name no rack, but kipctl's own."""
     for row in rows:
-        if not row["is_client"] and row["rack"] is None:
+        if not row["is_client"] and not row["is_own"] and row["rack"] is None:
             return {"clients": row["clients"], **_crossing(row, racks, price_per_gb)}
     return {"clients": 0, "fetched_bytes": 0, "cross_rack_bytes": 0, "price_of_30_days": None}
 

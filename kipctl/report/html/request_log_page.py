@@ -25,6 +25,7 @@ from kipctl.report.html.spread import Bars, bars_picture, rack_bars
 from kipctl.report.html.svg import SERIES, Picture, picture, plain_axes, short
 from kipctl.report.html.timeline import ROW, by_name, count_rows
 from kipctl.report.html.words import first_few, seconds
+from kipctl.report.log_traffic_tables import is_own
 from kipctl.report.request_log_tables import request_log_tables
 from kipctl.report.tables import Table
 
@@ -131,7 +132,7 @@ def _name(cluster: LoggedCluster) -> str:
 
 def _answer(cluster: LoggedCluster) -> str:
     """Who asked how much, whether leaders were named, and who uses that."""
-    fleet = cluster["fleet"]
+    fleet = [row for row in cluster["fleet"] if not is_own(row)]
     clients, asked = sum(row["clients"] for row in fleet), sum(row["requests"] for row in fleet)
     said = f"{counted(asked, 'request')} of {counted(clients, 'client')}"
     if lasted := cluster["period"]["seconds"]:

@@ -31,6 +31,7 @@ from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import NodeSpec
 from kipctl.process import wait_until
 from kipctl.protocol.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kipctl.report.replica_selection_tables import selection_answer
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -286,6 +287,8 @@ def _check_groups(document: Any, protocol: str) -> None:
         assert now == pytest.approx(2 * closest)
         assert found[group]["now_price_of_30_days"] > found[group]["closest_price_of_30_days"] > 0
     assert document["groups_not_shown"] == []
+    paid = sum(one["now_price_of_30_days"] or 0 for one in document["groups"])
+    assert f" pay {paid:,.2f} in 30 days" in selection_answer(document).first
 
 
 WATCHES_PATIENTLY = """
