@@ -28,7 +28,8 @@ def show(environment: Environment) -> ExitStatus:
     commands = next_commands(seen)
     names = max(len(str(command)) for command, _ in commands)
     for command, what in commands:
-        first, *rest = wrapped(what, max(_LEAST_COLUMNS, width - names - 4))
+        room = width and max(_LEAST_COLUMNS, width - names - 4)
+        first, *rest = wrapped(what, room)
         write(f"  {command!s:{names}}  {first}\n")
         write("".join(f"{'':{names + 4}}{line}\n" for line in rest))
     write("\nAll commands: kipctl --help\n")
