@@ -54,8 +54,8 @@ class Streams:
     def print(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result; it may be cut off by its reader (`| head`).
 
-        What was done stays done where stdout does not take the result: how it is undone is said on
-        stderr then. Raises PartlyDoneError, but for a reader that has all it wanted.
+        Where stdout does not take the result, how a change is undone is said on stderr. Raises
+        PartlyDoneError, but for a reader that has all it wanted.
         """
         about = with_commands(report, self.typed)
         try:
@@ -63,13 +63,13 @@ class Streams:
             self.stdout.flush()
         except OSError as failed:
             self.discard_stdout()
-            for line in about.closing:
-                if line.startswith("Undo"):
-                    self.message(line)
+            undo = [line for line in about.closing if line.startswith("Undo")]
+            for line in undo:
+                self.message(line)
             if not isinstance(failed, BrokenPipeError):
                 raise PartlyDoneError(
                     f"The result cannot be written to stdout: {failed.strerror}."
-                    " What was done stays done.",
+                    + (" What was done stays done." if undo else ""),
                     "Make room, or write it elsewhere.",
                 ) from failed
 
