@@ -167,7 +167,8 @@ class UntilMet:
 
 
 def hints_worth(with_hints: Sequence[TapClient], without: Sequence[TapClient]) -> list[HintsWorth]:
-    """What hints save each client that met moved leaders with them and without."""
+    """What hints save each client that met moved leaders with them and without; to one that was
+    sent none they are worth nothing that could be measured."""
     others = {_who(client): client for client in without if client["moves"]["met"]}
     return [
         {
@@ -179,7 +180,7 @@ def hints_worth(with_hints: Sequence[TapClient], without: Sequence[TapClient]) -
             "met_without": others[_who(client)]["moves"]["met"],
         }
         for client in with_hints
-        if client["moves"]["met"] and _who(client) in others
+        if client["moves"]["met"] and client["hints"]["sent"] and _who(client) in others
     ]
 
 
