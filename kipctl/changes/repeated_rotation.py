@@ -38,14 +38,16 @@ class Rotation:
     entry: Entry
     has_rotated: bool = False
 
-    def __call__(self) -> None:
-        """Raises what `reassign` does, and RefusedError where nothing can be rotated."""
+    def __call__(self) -> int:
+        """Returns of how many partitions. Raises what `reassign` does, and RefusedError where
+        nothing can be rotated."""
         cluster = self.context.cluster
         plan = rotate(own(self.entry, refresh_snapshot(cluster, self.context.topics)))
         require_moves(plan, self.context.topics)
         self.has_rotated = True
         if failures := reassign(cluster, plan, elects=True).failures:
             self.context.ui.say(f"Not all leaders moved: {first_failure(failures)}")
+        return len(plan.moves)
 
     @property
     def is_to_pause(self) -> bool:
@@ -75,7 +77,9 @@ class _RepeatedRotation(PlannedChange):
             leaders={move.id: move.leader for move in plan.moves},
             is_locked=True,
         )
-        context.ui.say("Its assignment is saved; afterwards: " + undo_command(context, entry))
+        context.ui.say(
+            "Leaders are put back at the end; should that fail: " + undo_command(context, entry)
+        )
         yield entry
 
     def execute(self, run: ChangeRun, again: Proposal) -> PlanResult:

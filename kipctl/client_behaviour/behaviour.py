@@ -50,6 +50,8 @@ class Waits:
     p50_us: int = 0
     p99_us: int = 0
     max_us: int = 0
+    met: int = 0
+    """Of so many moved leaders; 0 where that is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +231,14 @@ def _waits_clause(waits: Waits) -> str:
         return ""
     return (
         f": waits p50 {waits.p50_us / 1000:,.1f} ms, at most {waits.max_us / 1000:,.1f} ms, for"
-        f" {counted(waits.episodes, 'moved leader')}"
+        f" {_of_met(waits)}"
     )
+
+
+def _of_met(waits: Waits) -> str:
+    if waits.met <= waits.episodes:
+        return counted(waits.episodes, "moved leader")
+    return f"{waits.episodes:,} of {counted(waits.met, 'moved leader')} that it met"
 
 
 def advice(verdict: Verdict, software: Software) -> str:

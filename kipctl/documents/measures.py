@@ -61,7 +61,9 @@ MEASURES: Mapping[str, Measure] = {
     "service_ms": Measure("from the first send of a record's batch to the acknowledgement"),
     "acknowledged_ms": Measure("from the intended send time to the acknowledgement"),
     "records_took_ms": Measure(
-        "from the first send of a batch to its acknowledgement, as a tap sees it", "records"
+        "from the creation of the first record of a batch to the answer, as a tap sees it; of each"
+        " record where it is recorded, else of each batch, to 3 %",
+        "records",
     ),
     "time_ms": Measure("of records, by what `time` says", "", 3),
     "pause_ms": Measure("the longest time without records", digits=0),

@@ -23,6 +23,8 @@ class DrawnRun(TypedDict):
     command: str | None
     doubts: list[str]
     clients: list[TapClient]
+    tells_moves: bool
+    """The moved leaders are those that a tap counted, and the waits are as it has them."""
     failed: str | None
     stopped: bool
     end_of: str

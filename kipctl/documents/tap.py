@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from kipctl.documents.common import ClientFinding, ClientVerdict, Waits
+from kipctl.documents.common import Action, ClientFinding, ClientVerdict, Waits
 
 
 class Conditions(TypedDict, total=False):
@@ -38,6 +38,9 @@ class HintsSent(TypedDict):
 
 class MovesSeen(TypedDict):
     met: int
+    found: int
+    """Of those that were met, the leaders that it got to, and not in a loop: the waits are of
+    them."""
     given_up: int
     loops: int
     by_outcome: dict[str, int]
@@ -122,6 +125,7 @@ class TapSeen(TypedDict):
     cpu_seconds: float
     peak_memory_bytes: int
     clients_connect_to: NotRequired[str]
+    actions: NotRequired[list[Action]]
     rotations: NotRequired[int]
     """By the tap itself (`--rotate`)."""
     rotated_topic: NotRequired[str]

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kipctl.counts import counted
+from kipctl.documents.common import Action
 from kipctl.documents.tap import HintsWorth, TapClient, TapDocument
 from kipctl.errors import ExitStatus, KipctlError, error_of
 from kipctl.protocol.api import ApiKey
 from kipctl.tap.process import ClientSeen, TapOutcome
+from kipctl.trace.clock import now_us
 
 _DATA = (ApiKey.PRODUCE, ApiKey.FETCH)
 _IN_VAIN = 10
@@ -56,7 +58,8 @@ class UntilMet:
     """Called after each look at the tap, about once a second: rotates the leaders once more, unless
     nobody is at work yet, and says whether that is the end."""
 
-    rotate: Callable[[], None]
+    rotate: Callable[[], int | None]
+    """Returns of how many partitions, if it knows."""
     wanted: int
     is_to_pause: Callable[[], bool] = _never
     topic: str = ""
@@ -64,6 +67,8 @@ class UntilMet:
     met: Mapping[str, int] = field(default_factory=dict)
     """By client, when some were at work last."""
     ending: Ending | None = None
+    actions: list[Action] = field(default_factory=list)
+    """Its rotations, in time."""
     _met_last: dict[str, int] = field(default_factory=dict)
     """By client, the rotation after which it had met more, or was first seen."""
     _in_vain: int = 0
@@ -78,9 +83,27 @@ class UntilMet:
         if (ending := self._ends()) is not None:
             self.end(ending)
         elif now:
-            self.rotate()
-            self.rotations += 1
+            self._rotate(outcome.start_us)
         return self.ending is not None
+
+    def _rotate(self, start_us: int) -> None:
+        """It is over when every broker knows; when the controller had done it is not looked at."""
+        done: Action = {
+            "action": "rotate",
+            "called_ms": (now_us() - start_us) / 1000,
+            "answered_ms": None,
+            "converged_ms": None,
+            "partitions": None,
+            "error": None,
+        }
+        self.actions.append(done)
+        try:
+            done["partitions"] = self.rotate()
+        except KipctlError as failed:
+            done["error"] = failed.what
+            raise
+        done["converged_ms"] = (now_us() - start_us) / 1000
+        self.rotations += 1
 
     def _note(self, now: Mapping[str, int]) -> None:
         known = {name: self.met.get(name, moves) for name, moves in now.items()}
@@ -118,6 +141,7 @@ class UntilMet:
 
     def add_to(self, document: TapDocument) -> None:
         """Say what was rotated, and whether that was enough."""
+        document["actions"] = self.actions
         document["rotations"], document["rotated_topic"] = self.rotations, self.topic
         document["wanted_moves"], document["all_met"] = self.wanted, self.is_met
 
@@ -143,7 +167,8 @@ class UntilMet:
 
 
 def hints_worth(with_hints: Sequence[TapClient], without: Sequence[TapClient]) -> list[HintsWorth]:
-    """What hints save each client that met moved leaders with them and without."""
+    """What hints save each client that met moved leaders with them and without; to one that was
+    sent none they are worth nothing that could be measured."""
     others = {_who(client): client for client in without if client["moves"]["met"]}
     return [
         {
@@ -155,7 +180,7 @@ def hints_worth(with_hints: Sequence[TapClient], without: Sequence[TapClient]) -
             "met_without": others[_who(client)]["moves"]["met"],
         }
         for client in with_hints
-        if client["moves"]["met"] and _who(client) in others
+        if client["moves"]["met"] and client["hints"]["sent"] and _who(client) in others
     ]
 
 

@@ -14,7 +14,8 @@ from kipctl.pipeline.partitions import broadcast_if_few, coalesced
 AROUND_US = 2_000_000
 """How long before an action, and after the recovery from it, is looked at."""
 WINDOWS = ("before", "during", "after")
-_OF_ACTION = ("run", "arm", "number")
+_OF_ACTION = ("run", "number")
+"""A run is of one arm; of a tap its rows are of several, one a client."""
 
 
 def with_last_action(frame: DataFrame, actions: DataFrame, time: str) -> DataFrame:

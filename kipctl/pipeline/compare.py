@@ -21,7 +21,7 @@ from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.gates import Compared
 from kipctl.pipeline.inputs import Trace
 from kipctl.pipeline.latency import percentiles, record_counts, volumes
-from kipctl.pipeline.moves import moves
+from kipctl.pipeline.moves import met_moves
 from kipctl.pipeline.partitions import coalesced
 from kipctl.pipeline.redirects import BATCH, with_episode
 from kipctl.protocol.api import ApiKey
@@ -329,7 +329,7 @@ def _moves(a: Trace, b: Trace) -> Values:
         a,
         b,
         lambda trace: (
-            moves(trace.redirects)
+            met_moves(trace)
             .groupBy("run", "api")
             .agg(
                 F.count("*").alias("met"),
@@ -342,7 +342,8 @@ def _moves(a: Trace, b: Trace) -> Values:
         run, (prefix, *_) = (row["side"], row["run"]), _MOVES_OF[row["api"] or "produce"]
         found.setdefault(f"{prefix}moves_met", {})[run] = float(row["met"])
         for name in waits:
-            found.setdefault(f"{prefix}move_wait_{name}", {})[run] = row[name] / 1000
+            if row[name] is not None:
+                found.setdefault(f"{prefix}move_wait_{name}", {})[run] = row[name] / 1000
     return found
 
 

@@ -62,7 +62,7 @@ OF_BATCHES_RUN = StructType(
     [*OF_RUN, StructField("interval_ns", LongType()), StructField("warmup_records", LongType())]
 )
 """And beside those of batches."""
-READ = ("batches", "rpcs", "redirects", "reads")
+READ = ("batches", "rpcs", "redirects", "reads", "moves")
 """The datasets that tables are made of."""
 FEW_RUNS = 16
 """Their names are chosen by an expression; those of more are joined."""
@@ -138,6 +138,10 @@ class Trace:
     reads: DataFrame
     actions: DataFrame
     present: frozenset[str]
+    moves: DataFrame | None = None
+    told_moves: tuple[str, ...] = ()
+    """Names of the runs of taps that have written down which moved leaders clients met (`moves`):
+    those of others follow from `redirects`."""
 
     def in_period(self, frame: DataFrame, column: str, period: Period) -> DataFrame:
         """The rows whose moment is in the period; without a date that counts from each run's start.
@@ -195,11 +199,14 @@ def open_runs(
         )
     found = _runs_with(spark, runs)
     actions = [row for run in runs for row in action_rows(run)]
+    told = [run.name for run in runs if run.is_of_tap and "moves" in Files(spark, run.path).names()]
+    read = [name for name in READ if told or name != "moves"]
     return Trace(
         runs,
-        **{name: _read(spark, name, runs, found[name]) for name in READ},
+        **{name: _read(spark, name, runs, found[name]) for name in read},
         actions=_local(spark, ACTIONS, actions),
         present=frozenset([name for name in READ if found[name]] + ["actions"] * bool(actions)),
+        told_moves=tuple(told),
     )
 
 

@@ -1,7 +1,10 @@
-"""Moved leaders as clients met them, and how long each made the client wait.
+"""Moved leaders as clients met them, and how long each made the client wait: told by whoever saw
+them met (a tap), or found in failed attempts.
 
 What a move is, what its wait is, and which failed attempt belongs to which move is said in
-`kipctl.measure.moves`: the rules are the same, and the numbers are equal.
+`kipctl.measure.moves`: the rules are the same, and the numbers are equal. A tap, to which clients
+do not tell their backoff, has rules of its own (`kipctl.tap.episodes`), and writes down what it
+counts: its numbers are those of its last line.
 """
 
 from collections.abc import Sequence
@@ -11,6 +14,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.columns import columns_of, count_if, is_leader_error, nearest_rank, sum_of
+from kipctl.pipeline.inputs import Trace
 from kipctl.pipeline.redirects import BATCH, with_episode
 from kipctl.trace.codes import WAITS_BELOW_MS
 
@@ -18,6 +22,28 @@ _EPISODE = (*BATCH, "episode")
 MOVE = ("run", "arm", "client", "api", "topic", "partition", "topic_generation", "epoch")
 """What names a move; `epoch` is the new leader's."""
 _OF_TOPIC = (*_EPISODE, "topic_generation")
+
+
+def met_moves(trace: Trace) -> DataFrame:
+    """A row for each move that a client met, as of `moves`; of the runs of taps those that they
+    have told: `wait_us` is null where the new leader was not found, or in a loop."""
+    told = trace.told_moves
+    if trace.moves is None:
+        return moves(trace.redirects)
+    of_taps = (
+        trace.moves.filter(F.col("run").isin(*told))
+        .groupBy(*MOVE)
+        .agg(
+            F.max("wait_us").alias("wait_us"),
+            sum_of("not_ready").alias("not_ready"),
+            F.count("*").alias("batches"),
+            F.min("error_us").alias("first_error_us"),
+        )
+    )
+    if len(told) == len(trace.runs):
+        return of_taps
+    of_others = trace.redirects.filter(~F.col("run").isin(*told))
+    return moves(of_others).unionByName(of_taps)
 
 
 def moves(redirects: DataFrame) -> DataFrame:

@@ -88,7 +88,7 @@ def report_document(
     return {
         "analysis": analysis,
         "bucket_us": bucket_us,
-        "runs": [_described(run, spans.get(run.name)) for run in runs],
+        "runs": [_described(run, spans.get(run.name), source.trace) for run in runs],
         "latencies": found["latencies"],
         "waits": found["waits"],
         "slowest": found["slowest"],
@@ -122,7 +122,7 @@ def _bin(value: str) -> Column:
     return F.ceil(F.log10(F.greatest(F.col(value), F.lit(1))) * BINS_A_DECADE)
 
 
-def _described(run: RecordedRun, span: tuple[int, int] | None) -> DrawnRun:
+def _described(run: RecordedRun, span: tuple[int, int] | None, trace: Trace) -> DrawnRun:
     description = redacted(run.description)
     return {
         "run": run.name,
@@ -131,6 +131,7 @@ def _described(run: RecordedRun, span: tuple[int, int] | None) -> DrawnRun:
         "command": description.get("command"),
         "doubts": list(run.summary.get("doubts") or ()),
         "clients": run.summary["clients"] if run.is_of_tap else [],
+        "tells_moves": run.name in trace.told_moves,
         "failed": description.get("failed"),
         "stopped": bool(description.get("stopped")),
         "end_of": end_of(description),
@@ -181,7 +182,7 @@ def _latencies(source: Source) -> Rows:
 
 def _waits(source: Source) -> Rows:
     """By run, arm and api how many moved leaders made a client wait up to so long."""
-    found = moves_met(source).withColumn("bin", _bin("wait_us"))
+    found = moves_met(source).filter("wait_us is not null").withColumn("bin", _bin("wait_us"))
     return _binned(found, ("run", "arm", "api"), F.count("*"))
 
 
@@ -280,6 +281,7 @@ def _of_runs(trace: Trace, names: Iterable[str]) -> Trace:
         rpcs=of(trace.rpcs),
         redirects=of(trace.redirects),
         reads=of(trace.reads),
+        moves=of(trace.moves) if trace.moves is not None else None,
         actions=of(trace.actions),
     )
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from kipctl.pipeline.actions import action_table, with_last_action
 from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.latency import failures, latency, volumes
-from kipctl.pipeline.moves import move_table, moves
+from kipctl.pipeline.moves import met_moves, move_table
 from kipctl.pipeline.reads import flip_table, out_of_range_table, read_error_table, read_table
 from kipctl.pipeline.redirects import episodes, redirect_table
 from kipctl.pipeline.rpcs import metadata_table, rpc_table, with_inferred_causes
@@ -38,9 +38,9 @@ def _redirects(source: Source, keys: list[str]) -> DataFrame:
 
 
 def moves_met(source: Source) -> DataFrame:
-    """A row for each moved leader that a client met in the period (`moves.moves`)."""
+    """A row for each moved leader that a client met in the period (`moves.met_moves`)."""
     # Which epoch was waited for follows from all attempts of a batch, whatever the period is.
-    return source.within(moves(source.trace.redirects), "first_error_us")
+    return source.within(met_moves(source.trace), "first_error_us")
 
 
 def _moves(source: Source, keys: list[str]) -> DataFrame:
@@ -145,7 +145,8 @@ _MOVES = _columns(
         "not_ready": "of those, where the new leader refused: it did not know yet",
         "wait_ms.p50 wait_ms.p99 wait_ms.max": (
             "what the client itself took from the first refusal to the send that succeeded, "
-            "backoff and metadata; of several batches that met a move, the longest"
+            "backoff and metadata; of several batches that met a move, the longest. Of a "
+            "[tap](tap.md)'s run: until it asked the new leader, as the tap has counted it"
         ),
         "by_wait.below_3_ms by_wait.below_30_ms by_wait.below_90_ms by_wait.below_150_ms"
         " by_wait.below_1000_ms by_wait.longer": (

@@ -232,6 +232,12 @@ def _measures(document: ComparisonDocument, names: Sides) -> Table:
     notes = [*verdict_notes(measures)]
     if left_out:
         notes.append(f"Not measured on either side: {', '.join(left_out)}.")
+    if any(document.get("clients", {}).values()):
+        notes.append(
+            "Each measure is of all clients of a tap together. In the latency a record that failed"
+            " counts with the time until it was given up; what a tap says of a client leaves it"
+            " out."
+        )
     if document["lengths_differ"]:
         notes.append(
             "Some runs took longer than others: what is counted is of whole runs, and differs with "

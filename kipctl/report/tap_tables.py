@@ -1,7 +1,7 @@
 """Tables of a tap, from the document that `--output json` prints."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -23,6 +23,7 @@ from kipctl.protocol.address import is_loopback
 from kipctl.report.findings import known_in_words
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone, table_of
 from kipctl.severity import Severity
+from kipctl.trace.codes import Decision
 
 if TYPE_CHECKING:
     from kipctl.tap.spec import TapSpec
@@ -37,6 +38,14 @@ _CAUSES = (
     *("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry"),
     "unexplained",
 )
+A_TAPS_WAIT = "from the first refusal of a partition until the client asked a broker that led it."
+"""As tables say it."""
+HINTED = tuple(
+    decision.name.lower()
+    for decision in Decision
+    if decision not in (Decision.NOT_APPLICABLE, Decision.ABSENT, Decision.DRAFT)
+)
+"""What becomes of a hint that a client can read."""
 _MANY_UNEXPLAINED = 10
 """Metadata requests: fewer are not worth a sentence."""
 
@@ -50,9 +59,9 @@ def tap_answer(document: TapDocument) -> Paragraph:
         none = f"No client has connected. Give clients bootstrap.servers={address}"
         return Paragraph(none, tone=Tone.WARNING)
     met = [client for client in clients if client["leader_errors"]]
-    other_half = document.get("without_hints", document)
-    every = (*document.get("doubts", ()), *other_half.get("doubts", ()))
-    doubts = {doubt.rpartition(" explain ")[2]: doubt for doubt in every}
+    doubts = [*document.get("doubts", ())]
+    if without := document.get("without_hints"):
+        doubts += [f"Without hints: {doubt}" for doubt in without.get("doubts", ())]
     if not met and not any(map(_has_data, clients)):
         return Paragraph(
             "No client has produced or fetched anything: whether clients follow hints "
@@ -62,7 +71,7 @@ def tap_answer(document: TapDocument) -> Paragraph:
     said = [*map(_worth, document.get("hints_worth", ())), *verdicts(clients)]
     if not met:
         said.insert(0, _no_move(document))
-    return Paragraph(said[0], (*said[1:], *doubts.values()))
+    return Paragraph(said[0], (*said[1:], *doubts))
 
 
 def _no_move(document: TapDocument) -> str:
@@ -217,10 +226,7 @@ def clients_table(document: TapSeen) -> Table:
             Column("not decoded", detail=True): "requests.not_decoded",
             "leader errors": "leader_errors",
             Column("hints", detail=True): lambda client: _hints(client["hints"]),
-            "followed": lambda client: client["refused_by_hint"].get("followed", 0),
-            Column("ignored", detail=True): lambda client: client["refused_by_hint"].get(
-                "ignored", 0
-            ),
+            "hints followed": lambda client: hints_followed(client["refused_by_hint"]),
             Column("redirects", detail=True): "redirects",
             "moved leaders": "moves.met",
             Column("wait p50 ms", 1): partial(_wait, "p50"),
@@ -239,13 +245,23 @@ def _counting(clients: Sequence[TapClient]) -> Iterator[str]:
     """What the columns count."""
     if clients:
         yield (
-            "Leader errors and hints are counted by partition of an answer, followed and ignored by"
+            "Leader errors and hints are counted by partition of an answer, hints followed by"
             " attempt of a batch or fetch, redirects by batch or fetch that got through after such"
-            " errors, moved leaders by partition and leader epoch; a wait is from the first refusal"
-            " of a partition until the client asked a broker that led it."
+            " errors, moved leaders by partition and leader epoch; a wait is " + A_TAPS_WAIT
         )
     if any(client["connections"]["lost"] for client in clients):
         yield "A consumer that ends closes connections with a Fetch under way: that is no error."
+
+
+def hints_followed(by_decision: Mapping[str, int]) -> str:
+    """How many refusals of a batch or fetch named a leader, and how many of these were followed, by
+    a client that may have known it already; the refusals are counted by what became of the hint."""
+    present = sum(by_decision.get(decision, 0) for decision in HINTED)
+    if not present:
+        refusals = sum(by_decision.values())
+        return f"none in {counted(refusals, 'refusal')}" if refusals else "-"
+    used = sum(by_decision.get(decision, 0) for decision in ("followed", "known"))
+    return f"{used:,} of {present:,}"
 
 
 def _wait(name: Literal["p50", "max"], client: TapClient) -> Cell:

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kipctl.client_behaviour.behaviour import Seen, Waits
+from kipctl.client_behaviour.behaviour import Seen
 from kipctl.client_behaviour.doubt import Doubt
 from kipctl.client_behaviour.episode import (
     BACKOFF_US,
@@ -22,11 +22,12 @@ from kipctl.client_behaviour.episode import (
 )
 from kipctl.client_behaviour.facts import End, EpisodeFact, Fact
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
+from kipctl.tap.moves_met import Move, MovesMet
 from kipctl.tap.sightings import Sightings
 from kipctl.tap.watch import Watch
 
 _REMEMBERED = 250
-"""Waits and reactions: a summary of them is made once a second, for every client."""
+"""Reactions: a summary of them is made once a second, for every client."""
 _ABANDONED_US = 120_000_000
 """`delivery.timeout.ms` of Java's producer: a client that did nothing for so long has given up."""
 _ONE_BY_ONE = 50
@@ -118,7 +119,7 @@ class Episodes:
     look_until_us: int = 0
     """Its requests are read until then, also where nothing is recorded: while one is open, and
     some time after it."""
-    moves: int = 0
+    moves: MovesMet = field(default_factory=MovesMet)
     """Leaders that had moved, and that it met: it was refused by another broker, or found them."""
     given_up: int = 0
     """Episodes without an end: the client went away, or did nothing more for the partition."""
@@ -131,9 +132,6 @@ class Episodes:
     _faults: Counter[HintFault] = field(default_factory=Counter)
     _disturbed: Counter[Doubt] = field(default_factory=Counter)
     _reactions: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-    _waits: dict[tuple[PartitionId, int, int], int | None] = field(default_factory=dict)
-    """Of the leaders met last, by partition, generation and epoch; None for a loop, and for one
-    that it did not find."""
     _without_epochs: dict[PartitionId, tuple[int, int]] = field(default_factory=dict)
     """Where leaders of no known epoch were found last, and how often elsewhere than before."""
     carried: dict[About, _Carried] = field(default_factory=dict)
@@ -167,7 +165,8 @@ class Episodes:
         one = self.open.get(about)
         epoch, before = self.leaders.epoch(partition), one.from_epoch if one else UNKNOWN
         if epoch > before and self.leaders.leader(partition) not in (UNKNOWN, way.broker):
-            self._met(partition, generation, epoch, None)
+            first_us = one.episode.first_us if one else now_us
+            self.moves.met(Move(about.api, partition, generation, epoch), first_us)
         if one is None:
             episode = Episode.begin(*way, now_us, hint)
             episode.is_fenced = is_fenced
@@ -336,7 +335,6 @@ class Episodes:
         outcomes = self._outcomes + Counter(episode.outcome for episode in open_ones)
         faults = self._faults + Counter(fault for episode in open_ones for fault in episode.faults)
         reactions = sorted([*self._reactions, *_reactions(open_ones)])
-        waits = sorted(wait for wait in self._waits.values() if wait is not None)
         over = self._outcomes.total()
         doubts = [doubt for doubt, times in self._disturbed.items() if 2 * times > over]
         # Clients that are sent no hints may well send over any connection of a pool.
@@ -348,7 +346,7 @@ class Episodes:
             loops=self._loops + sum(episode.is_loop for episode in open_ones),
             faults=faults,
             reaction_p50_us=reactions[(len(reactions) - 1) // 2] if reactions else None,
-            waits=_summed_up(waits),
+            waits=self.moves.waits,
             doubts=tuple(doubts),
         )
 
@@ -361,6 +359,7 @@ class Episodes:
         if broker == one.from_broker and 0 <= epoch <= one.from_epoch and one.reached >= 0:
             # It reads from a follower now, as it was told, or after the leader fenced it off.
             broker, epoch = one.reached, self.leaders.epoch_of(partition, one.reached)
+        which = about.api, partition, one.generation
         last, moves = self._without_epochs.get(partition, (UNKNOWN, 0))
         if broker == one.from_broker and epoch <= one.from_epoch:
             if epoch >= 0 or not self.leaders.has_moved(partition):
@@ -377,20 +376,10 @@ class Episodes:
             refused_us = one.episode.last_us - one.episode.first_us
             first = one.from_epoch + 1 or epoch
             for between in range(first, min(epoch, first + refused_us // _A_MOVE_US)):
-                self._met(partition, one.generation, between, None)
+                self.moves.met(Move(*which, between), one.episode.first_us)
         wait_us = None if one.episode.is_loop else one.episode.wait_us
-        self._met(partition, one.generation, epoch, wait_us)
-
-    def _met(
-        self, partition: PartitionId, generation: int, epoch: int, wait_us: int | None
-    ) -> None:
-        """It met a leader that had moved; of several waits for it the longest counts."""
-        key = partition, generation, epoch
-        before = self._waits.get(key)
-        self.moves += key not in self._waits
-        self._waits[key] = before if wait_us is None else max(wait_us, before or 0)
-        if len(self._waits) > _REMEMBERED:
-            del self._waits[next(iter(self._waits))]
+        not_ready = one.again.refusals if one.again and broker == one.reached else 0
+        self.moves.met(Move(*which, epoch), one.episode.first_us, wait_us, not_ready)
 
     def _closed(self, about: About, one: _Open, end: End, now_us: int) -> None:
         episode = one.episode
@@ -414,14 +403,6 @@ class Episodes:
             self.shared += way.connection in carried.left
             carried.left.add(carried.way.connection)
         carried.way = way
-
-
-def _summed_up(waits: list[int]) -> Waits:
-    """Of waits in order: how many, p50, p99, the longest."""
-    if not waits:
-        return Waits()
-    last = len(waits) - 1
-    return Waits(len(waits), waits[last // 2], waits[(99 * len(waits) - 1) // 100], waits[last])
 
 
 def _reactions(episodes: list[Episode]) -> list[int]:

@@ -21,6 +21,10 @@ _LARGEST = 64 << 20
 """Bytes of an outcome, or of names: a tap has up to 10,000 clients, of 1 to 3 KiB each."""
 
 
+_CONSTANTS = {"source": "tap", "kind": "leader seen"}
+"""Of its events each is one that passed it, whichever broker showed it."""
+
+
 def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> TapOutcome | None:
     """The outcome of a tap that died; None if it had not begun.
 
@@ -67,5 +71,5 @@ def write(
 
 def record_batches(outcome: TapOutcome, directory: Path, dataset: str) -> Iterator[pa.RecordBatch]:
     """The rows of a dataset, in Arrow's form with the schema of `kipctl.trace.schema`."""
-    meaning = export.Meaning(outcome.start_us, {"source": "tap"}, outcome.names, COLUMNS)
+    meaning = export.Meaning(outcome.start_us, _CONSTANTS, outcome.names, COLUMNS)
     return export.record_batches(meaning, directory, dataset)

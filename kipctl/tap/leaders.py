@@ -1,6 +1,7 @@
 """Who leads, as far as what passed the tap has shown it, and what topics' ids mean."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -27,6 +28,10 @@ class _Known(NamedTuple):
 _NOBODY = _Known(UNKNOWN, UNKNOWN)
 
 
+def _nobody_looks(partition: PartitionId, before: int, leader: int, epoch: int) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(slots=True)
 class Leaders:
     """Topics by id, and of each partition the newest leader and the one before it."""
@@ -35,6 +40,9 @@ class Leaders:
     _generations: dict[str, dict[bytes, int]] = field(default_factory=dict)
     _generation: dict[str, int] = field(default_factory=dict)
     _known: dict[PartitionId, _Known] = field(default_factory=dict)
+    changed: Callable[[PartitionId, int, int, int], None] = _nobody_looks
+    """Told of each new leader of a partition: that one's, the leader before, the leader, its
+    epoch."""
     leading: Counter[int] = field(default_factory=Counter)
     """How many partitions each broker leads, of those that are known."""
 
@@ -80,6 +88,8 @@ class Leaders:
             self.leading[leader] += 1
             self.leading[known.leader] -= known.leader >= 0
             self._known[partition] = _Known(leader, epoch, known.leader, known.epoch)
+            if known.leader >= 0:
+                self.changed(partition, known.leader, leader, epoch)
 
     def leader(self, partition: PartitionId) -> int:
         """The newest leader's id, -1 if none is known."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kipctl.protocol.address import Address
@@ -12,12 +13,14 @@ from kipctl.tap.episodes import Episodes
 from kipctl.tap.fetches import Fetches
 from kipctl.tap.frames import client_id_of
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
+from kipctl.tap.moves_met import Move
 from kipctl.tap.recorder import BackgroundWriter, Recorder
 from kipctl.tap.shown_metadata import ShownMetadata
 from kipctl.tap.sightings import Sightings, Signs
 from kipctl.tap.spec import TapSpec
 from kipctl.tap.stale_metadata import StaleLeaders
 from kipctl.tap.watch import Watch
+from kipctl.trace.clock import now_us
 
 _MOST_CLIENTS = 10_000
 _OTHERS = Identity("(other clients)", "", "")
@@ -58,6 +61,7 @@ class Observer:
     def __post_init__(self) -> None:
         self.shown = ShownMetadata(self.leaders)
         self.recorder = Recorder(self.directory)
+        self.leaders.changed = self._record_leader
         self.writing = BackgroundWriter(self.recorder)
         self.batches = Batches(self.leaders, self.recorder, self.wall_offset_us)
         self.fetches = Fetches(self.leaders, self.addresses, self.recorder)
@@ -88,6 +92,7 @@ class Observer:
                 sightings = Sightings(self.signs, identity.client_id)
                 episodes = Episodes(self.leaders, self.watch, sightings)
                 known = Client(identity, self._number(identity), episodes)
+                episodes.moves.record = partial(self._record_move, known)
                 self.clients[identity] = known
         if identity is not _OTHERS:
             self._of_host[place] = known
@@ -113,6 +118,18 @@ class Observer:
             return
         for event in client.unreachable.failed(broker, now_us, under_way):
             client.sightings.note(event, now_us, broker=broker)
+
+    def _record_leader(self, partition: PartitionId, before: int, leader: int, epoch: int) -> None:
+        where = self.recorder.topics.number(partition.topic), partition.partition
+        self.recorder.event((*where, before, leader, epoch, UNKNOWN, now_us()))
+
+    def _record_move(
+        self, client: Client, move: Move, error_us: int, wait_us: int | None, not_ready: int
+    ) -> None:
+        topic = self.recorder.topics.number(move.partition.topic)
+        where = topic, move.partition.partition, move.generation, move.epoch
+        wait_us = UNKNOWN if wait_us is None else wait_us
+        self.recorder.move((client.number[0], move.api, *where, error_us, wait_us, not_ready))
 
     def _number(self, identity: Identity) -> tuple[int, int, int]:
         """How rows name it: a client id that other hosts had before with its host."""

@@ -44,7 +44,7 @@ class ClientSeen:
     counts: Counts
     connections: int
     seen: Seen = field(default_factory=Seen)
-    """What is judged; its waits are those of the last 250 moved leaders."""
+    """What is judged; its waits are those of the last 10,000 moved leaders."""
     moves: int = 0
     """Moved leaders that it met and found."""
     given_up: int = 0
@@ -208,7 +208,7 @@ def _seen(clients: Iterable[Client], spec: TapSpec) -> tuple[ClientSeen, ...]:
             client.counts,
             client.open_connections,
             client.seen(spec.drop_hints),
-            client.episodes.moves,
+            client.episodes.moves.total,
             client.episodes.given_up,
             client.took.summary,
             client.findings(spec.drop_hints, now_us()),

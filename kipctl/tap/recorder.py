@@ -8,17 +8,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from kipctl.trace.columns import BATCH_COLUMNS, REDIRECT_COLUMNS, ReadRow, RpcRow, raw_path
+from kipctl.trace.columns import (
+    BATCH_COLUMNS,
+    EVENT_COLUMNS,
+    MOVE_MET_COLUMNS,
+    REDIRECT_COLUMNS,
+    ReadRow,
+    RpcRow,
+    raw_path,
+)
 from kipctl.trace.names import NamesWriter
 from kipctl.trace.row_writer import RowWriter
 
-DATASETS = ("batches", "rpcs", "redirects", "reads")
+DATASETS = ("batches", "rpcs", "redirects", "reads", "moves", "events")
 _WHO = ("client", "software_name", "software_version")
 COLUMNS: Mapping[str, Sequence[str]] = {
     "batches": ("client", *BATCH_COLUMNS),
     "rpcs": (*_WHO, *RpcRow._fields),
     "redirects": ("client", "api", *REDIRECT_COLUMNS),
     "reads": (*_WHO, "client_rack", *ReadRow._fields),
+    "moves": ("client", "api", *MOVE_MET_COLUMNS),
+    "events": EVENT_COLUMNS,
 }
 APIS = ("produce", "fetch")
 PRODUCE, FETCH = range(len(APIS))
@@ -73,6 +83,8 @@ class Recorder:
         self.rpc = appends.get("rpcs", _nowhere)
         self.redirect = appends.get("redirects", _nowhere)
         self.read = appends.get("reads", _nowhere)
+        self.move = appends.get("moves", _nowhere)
+        self.event = appends.get("events", _nowhere)
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
@@ -104,6 +116,7 @@ class Recorder:
     def stop(self) -> None:
         """Record no more rows: those written are whole."""
         self.batch = self.rpc = self.redirect = self.read = _nowhere
+        self.move = self.event = _nowhere
         self.drain()
 
     def close(self) -> None:

@@ -87,6 +87,12 @@ class ReadRow(NamedTuple):
     time_us: int
 
 
+MOVE_MET_COLUMNS = (
+    *("topic", "partition", "topic_generation", "epoch"),
+    *("error_us", "wait_us", "not_ready"),
+)
+EVENT_COLUMNS = ("topic", "partition", "from_broker", "to_broker", "epoch", "seen_by", "time_us")
+
 MOMENTS = {"intended_us", "sent_us", "acked_us", "received_us", "error_us", "time_us"}
 """Columns that hold moments, 0 for never; other `_us` columns are durations."""
 COLUMNS = {

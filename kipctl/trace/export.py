@@ -29,6 +29,8 @@ _NULL_IF_NONE = {
     "preferred_read_replica",
     "next_offset",
     "high_watermark",
+    "wait_us",
+    "seen_by",
 }
 """Columns in which -1 stands for nothing."""
 

@@ -84,6 +84,21 @@ REDIRECTS = pa.schema(
     ]
 )
 
+MOVES = pa.schema(
+    [
+        *_COMMON,
+        ("api", pa.string()),  # produce or fetch
+        ("topic", pa.string()),
+        ("partition", _I32),
+        ("topic_generation", _I32),  # as of redirects
+        ("epoch", _I32),  # the new leader's; below 0 where Metadata has no epochs
+        ("error_us", _I64),  # of the first refusal
+        ("wait_us", _I64),  # from it to the request that went to the leader; null for none such
+        ("not_ready", _I32),  # refusals by the new leader
+    ]
+)
+"""Moved leaders as a tap saw them met. Of several rows of one the longest wait counts."""
+
 EVENTS = pa.schema(
     [
         ("kind", pa.string()),
@@ -126,6 +141,7 @@ DATASETS = {
     "rpcs": RPCS,
     "redirects": REDIRECTS,
     "reads": READS,
+    "moves": MOVES,
     "events": EVENTS,
 }
 NEEDED = {
@@ -136,6 +152,7 @@ NEEDED = {
     "rpcs": ("broker", "api_key", "request_bytes", "response_bytes", "sent_us", "received_us"),
     "redirects": ("topic", "partition", "first_seq", "attempt", "error", "error_us"),
     "reads": ("topic", "partition", "broker", "records", "bytes", "error", "time_us"),
+    "moves": ("topic", "partition", "epoch", "error_us", "wait_us"),
     "events": ("kind", "time_us"),
 }
 """Columns without which rows of a dataset say nothing; all versions of kipctl have written them."""

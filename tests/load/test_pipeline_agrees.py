@@ -19,16 +19,21 @@ from pyspark.sql import SparkSession
 from until_met import MANY, UntilMet
 
 from kipctl.cluster.request_log import set_level
+from kipctl.documents.pages import RunPictures
+from kipctl.documents.tap import TapDocument
 from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.load import measure
 from kipctl.load.tap import TapPlan, tap
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.pipeline.analysis import Question, analyse_runs
+from kipctl.pipeline.pictures import report_document
 from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.report.html.answer import at_a_glance
+from kipctl.report.tap_tables import clients_table
 from kipctl.tap.spec import TapSpec
 from kipctl.trace.codes import Decision
 from kipctl.trace.store import Run
@@ -342,6 +347,56 @@ def test_they_agree_on_what_a_consumer_met(
     assert sum(row["redirected"] for row in read["actions"]) == redirected
     assert all(row["recovery_ms"] > 0 for row in read["actions"])
     assert any(row["during_read"] > 0 for row in read["actions"])
+
+
+@pytest.mark.usefixtures("until_met")
+def test_what_a_tap_says_is_what_a_page_of_its_record_says(
+    struck_lab: Lab, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of producers and consumers, with hints and without."""
+    for drops_hints in (False, True):
+        record = tmp_path / f"tapped-{drops_hints}"
+        spec = TapSpec(access=struck_lab.access, drop_hints=drops_hints)
+        told = tap(TapPlan(spec, record), _two_commands)
+        read = report_document(spark, [str(record)])
+        _agree_with_tap(told, read)
+
+
+def _two_commands(through: Any) -> None:
+    often = f"--num-records {MANY} --throughput 300 --partitions 12 --during rotate --every 1.2"
+    printed(
+        f"perf e2e {often} --count 3 --producer-property client.id=writes "
+        "--consumer-property client.id=reads",
+        through.bootstrap_server,
+    )
+    words = f"perf produce {often} --count 3 --command-property client.id=app"
+    printed(f"{words} --leader-discovery baseline", through.bootstrap_server)
+
+
+def _agree_with_tap(told: TapDocument, read: RunPictures) -> None:
+    glance = at_a_glance(read)
+    clients = {client["client_id"]: client for client in told["clients"]}
+    assert {"writes", "reads", "app"} <= clients.keys()
+    of_tap = clients_table(told)
+    for name in ("writes", "reads", "app"):
+        client = clients[name]
+        [row] = (row for row in read["arms"]["moves"] if row["arm"] == name)
+        assert row["moves"] == client["moves"]["met"] > 0
+        assert row["wait_ms"] == client["moves"]["wait_ms"]
+        assert sum(row["by_wait"].values()) == client["moves"]["found"] > 0
+        [shown] = (row for row in glance.rows if str(row[0]).startswith(name))
+        [at_end] = (row for row in of_tap.rows if row[0] == name)
+        for column in ("hints followed", "wait p50 ms", "moved leaders"):
+            there = of_tap.titles.index(column)
+            column = {"moved leaders": "leaders met"}.get(column, column)
+            assert shown[glance.titles.index(column)] == at_end[there]
+        if took := client["records_took_ms"]:
+            [latency] = (
+                row
+                for row in read["arms"]["latency"]
+                if (row["arm"], row["time"]) == (name, "latency")
+            )
+            assert {of: latency["time_ms"][of] for of in took} == took
 
 
 def _agree_on_times(live: dict[str, Any], read: dict[str, Any]) -> None:

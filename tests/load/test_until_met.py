@@ -110,13 +110,14 @@ def test_hints_are_worth_what_is_waited_without_them() -> None:
     def half(**waits: tuple[int, float]) -> list[Any]:
         return [
             {"client_id": name, "host": "h", "moves": {"met": met, "wait_ms": {"p50": ms}}}
+            | {"hints": {"sent": name != "old"}}
             for name, (met, ms) in waits.items()
         ]
 
-    with_hints = half(a=(23, 3.0), b=(21, 90.0), only=(9, 1.0), idle=(0, 0.0))
+    with_hints = half(a=(23, 3.0), b=(21, 90.0), old=(20, 90.0), only=(9, 1.0), idle=(0, 0.0))
     without = half(b=(20, 95.0), a=(25, 104.0), idle=(0, 0.0))
     without[0]["host"] = "other"  # another client of that id
-    a, b = hints_worth(with_hints, half(b=(20, 95.0), a=(25, 104.0), idle=(0, 0.0)))
+    a, b = hints_worth(with_hints, half(b=(20, 95.0), a=(25, 104.0), old=(20, 9.0)))
     assert a == {
         "client_id": "a",
         "host": "h",

@@ -106,6 +106,7 @@ def described(run: str = "noon", arm: str = "kip951", **known: Any) -> Document:
         "failed": None,
         "stopped": False,
         "end_of": "",
+        "tells_moves": False,
         "actions": "1 x rotate",
         "settings": {"acks": "all"},
         "span_us": (0, 5_000_000),

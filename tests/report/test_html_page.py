@@ -18,6 +18,7 @@ from kipctl.report.html.parts import Page
 from kipctl.report.html.spread import MOST_LINES, latency_picture, metadata_picture, steps
 from kipctl.report.html.svg import Picture
 from kipctl.report.tables import Paragraph, Report, Table
+from kipctl.report.tap_tables import HINTED
 
 SVG = "{http://www.w3.org/2000/svg}"
 MOST_BYTES = 2_000_000
@@ -261,8 +262,16 @@ def arms(**tables: list[dict[str, Any]]) -> dict[str, Any]:
 
 MOVES = partial(table_row, "moves", api="produce", moves=3, wait_ms__p99=1, wait_ms__max=1)
 RECORDS = partial(table_row, "records", acknowledged=500)
-HINTS = ("hints_present", *(f"hints__{name}" for name in ("followed", "known", "ignored")))
-REFUSED = partial(table_row, "redirects", api="produce", errors=9, **dict.fromkeys(HINTS, 0))
+HINTS = ("hints_present", *(f"hints__{name}" for name in HINTED))
+REFUSED = partial(
+    table_row,
+    "redirects",
+    api="produce",
+    errors=9,
+    hints__absent=9,
+    hints__draft=0,
+    **dict.fromkeys(HINTS, 0),
+)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +304,22 @@ REFUSED = partial(table_row, "redirects", api="produce", errors=9, **dict.fromke
 )
 def test_the_answer(tables: dict[str, Any], said: str) -> None:
     assert answer(arms(**tables)) == said
+
+
+def test_of_a_tap_it_is_told_apart_what_failed_and_what_was_not_seen_again() -> None:
+    waits = {"a": 1, "b": 300, "c": 20}
+    document = arms(
+        records=[RECORDS(failed=9)],
+        moves=[MOVES(arm=arm, wait_ms__p50=ms) for arm, ms in waits.items()],
+    )
+    document["runs"][0]["clients"] = [{"client_id": "a"}]
+    run = document["runs"][0]["run"]
+    of = partial(table_row, "failures", run=run)
+    document["analysis"]["failures"] = [of(error=6, records=7), of(error=10, records=2)]
+    assert answer(document) == (
+        "Of 3 clients that met moved leaders a waited least, 1.000 ms for each (p50), b longest,"
+        " 300.0 ms; of 509 records 2 failed, 7 were not seen again."
+    )
 
 
 TOOK = partial(table_row, "latency", time="latency", time_ms__p99=40)

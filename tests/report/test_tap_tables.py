@@ -94,6 +94,12 @@ def test_every_client_is_named_those_first_that_met_leader_errors() -> None:
     assert [line.split()[0] for line in (answer.first, *answer.others)] == [*"dcba", "calm"]
 
 
+def test_each_half_has_its_own_doubts() -> None:
+    halves = [document(client()) | {"doubts": [f"{late} ms late."]} for late in (139, 54)]
+    told = tap_answer(halves[0] | {"without_hints": halves[1]}).others
+    assert told[-2:] == ("139 ms late.", "Without hints: 54 ms late.")
+
+
 def test_clients_of_one_id_are_told_apart_by_their_host() -> None:
     answer = tap_answer(document(client(), client(host="10.0.0.2", requests=1)))
     assert [line.split(" (")[0] for line in (answer.first, *answer.others)] == [

@@ -80,7 +80,7 @@ def test_a_client_that_encodes_anew_has_its_wait(wire, is_recorded, version):
     old.call(ask_metadata(), metadata((2, 1)))
     wire.after(BACKOFF_US)
     new.call(batch(b"anew"), DONE, took_us=300, version=version)
-    assert (wire.client.episodes.moves, wire.client.episodes.open) == (1, {})
+    assert (wire.client.episodes.moves.total, wire.client.episodes.open) == (1, {})
     assert (seen(wire).waits.episodes, seen(wire).waits.max_us) == (1, BACKOFF_US)
     assert told(wire) == (Behaviour.NO_HINTS, None)
 
@@ -98,7 +98,7 @@ def test_metadata_without_epochs_shows_moves_all_the_same(wire):
             found.call(batch(b"anew"), DONE)
             peer.call(batch(b"was under way"), REFUSED)
         found.call(batch(b"anew"), DONE)
-    assert wire.client.episodes.moves == 3
+    assert wire.client.episodes.moves.total == 3
     assert seen(wire).waits.max_us == BACKOFF_US
 
 
@@ -260,7 +260,7 @@ def test_a_leader_is_met_where_only_metadata_without_epochs_named_it(wire):
     second.answer(REFUSED)
     first.call(ask_metadata(), metadata((3, -1)), version=6)
     third.call(batch(b"and again"), DONE)
-    assert wire.client.episodes.moves == 2
+    assert wire.client.episodes.moves.total == 2
 
 
 def test_a_client_that_is_refused_through_two_moves_has_met_both(wire):
@@ -272,7 +272,7 @@ def test_a_client_that_is_refused_through_two_moves_has_met_both(wire):
         wire.after(1_000_000)
     first.call(ask_metadata(), metadata((3, 2)))
     third.call(batch(b"anew"), DONE)
-    assert (wire.client.episodes.moves, seen(wire).waits.episodes) == (2, 1)
+    assert (wire.client.episodes.moves.total, seen(wire).waits.episodes) == (2, 1)
 
 
 def test_a_client_that_was_idle_has_met_only_the_last_move(wire):
@@ -281,7 +281,7 @@ def test_a_client_that_was_idle_has_met_only_the_last_move(wire):
     first.call(batch(b"first"), REFUSED)
     first.call(ask_metadata(), metadata((3, 7)))
     third.call(batch(b"anew"), DONE)
-    assert wire.client.episodes.moves == 1
+    assert wire.client.episodes.moves.total == 1
 
 
 def test_two_moves_without_a_success_between_are_two_waits(wire):
@@ -293,7 +293,7 @@ def test_two_moves_without_a_success_between_are_two_waits(wire):
     first.call(ask_metadata(), metadata((3, 2)))
     wire.after(4000)
     third.call(batch(b"and again"), DONE)
-    assert wire.client.episodes.moves == 2
+    assert wire.client.episodes.moves.total == 2
     assert (seen(wire).waits.p50_us, seen(wire).waits.max_us) == (1000, 4000)
 
 
@@ -347,7 +347,7 @@ def test_a_leader_that_fences_off_an_older_epoch_gives_no_hint_at_another_broker
     wire.after(BACKOFF_US)
     peer.call(batch(b"again"), DONE)
     assert (seen(wire).faults, seen(wire).outcomes) == ({}, {Outcome.NOT_HINTED: 1})
-    assert (wire.client.episodes.moves, seen(wire).waits.max_us) == (1, BACKOFF_US)
+    assert (wire.client.episodes.moves.total, seen(wire).waits.max_us) == (1, BACKOFF_US)
 
 
 def test_as_long_as_it_looks_for_a_leader_it_asks_for_metadata_because_of_that(wire):
@@ -378,7 +378,7 @@ def test_a_client_that_does_nothing_more_has_given_up(wire, is_gone):
     assert (wire.client.episodes.open, wire.client.episodes.given_up) == ({}, 1)
     # It comes back: that is no wait.
     wire.connect(2).call(batch(b"another"), DONE)
-    assert (wire.client.episodes.moves, seen(wire).waits.episodes) == (0, 0)
+    assert (wire.client.episodes.moves.total, seen(wire).waits.episodes) == (0, 0)
 
 
 def test_a_producer_that_wants_no_answer_is_never_refused(wire):
@@ -420,7 +420,7 @@ def test_a_fetch_session_asks_for_what_its_requests_do_not_name(wire):
     assert one.episode.refusals == 3
     new.call(ask_metadata(), metadata((2, 1)))
     new.call(fetch(0, session=(8, 3)), fetched())
-    assert (wire.client.episodes.moves, seen(wire).waits.max_us) == (1, 100_000)
+    assert (wire.client.episodes.moves.total, seen(wire).waits.max_us) == (1, 100_000)
 
 
 @pytest.mark.parametrize("is_fenced", [False, True])
@@ -441,7 +441,7 @@ def test_a_follower_that_is_read_from_is_no_leader_that_was_met(wire, is_fenced)
     if is_fenced:
         new.call(ask, hinted, version=16)
     old.call(ask, FetchResponse(), version=16)
-    assert (wire.client.episodes.moves, seen(wire).waits.episodes) == (1, is_fenced)
+    assert (wire.client.episodes.moves.total, seen(wire).waits.episodes) == (1, is_fenced)
 
 
 def test_a_leader_that_metadata_named_before_the_refusal_is_met_once(wire):
@@ -450,7 +450,7 @@ def test_a_leader_that_metadata_named_before_the_refusal_is_met_once(wire):
     new.call(ask_metadata(), metadata((2, 1)))
     old.answer(HINTED)
     new.call(batch(b"anew"), DONE)
-    assert (wire.client.episodes.moves, seen(wire).waits.episodes) == (1, 1)
+    assert (wire.client.episodes.moves.total, seen(wire).waits.episodes) == (1, 1)
 
 
 def test_two_brokers_that_lead_in_turn_are_met_each_time(wire):
@@ -463,7 +463,7 @@ def test_two_brokers_that_lead_in_turn_are_met_each_time(wire):
         leads.call(batch(b"anew"), DONE)
         if epoch == 1:
             leads.call(ask_metadata(), metadata((2, 1)))
-    assert wire.client.episodes.moves == 3
+    assert wire.client.episodes.moves.total == 3
 
 
 def share_fetch(topic_id):

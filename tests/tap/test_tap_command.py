@@ -41,7 +41,8 @@ KIPCTL = [sys.executable, "-m", "kipctl"]
         (["--certificate", "/no.pem"], 2, "/no.pem"),
         (["--fail-if", "hint-hotloop"], 2, "Did you mean 'hint-hot-loop'?"),
         (["--bootstrap-server", "somewhere"], 2, "'somewhere' is no address"),
-        (["--run", "app {bootstrap} {topic}"], 2, "{topic}, which stands for the topic of"),
+        (["--run", "/no/app {bootstrap}"], 2, "/no/app cannot be run: No such file"),
+        (["--run", "sh {bootstrap} {topic}"], 2, "{topic}, which stands for the topic of"),
         (
             ["--rotate", "t", "--and-without-hints", "--cap", "Produce=9"],
             2,

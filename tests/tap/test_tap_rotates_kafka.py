@@ -12,6 +12,7 @@ from one_process import in_this_process
 
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
+from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -47,6 +48,13 @@ def test_it_says_what_hints_are_worth_and_leaves_no_trace(
         recorded = json.loads((Path(state) / "kipctl" / "runs" / run / "run.json").read_text())
         for name in ("rotations", "rotated_topic", "wanted_moves", "all_met", "cluster_id"):
             assert recorded["summary"][name] == half[name]
+        rotated = recorded["summary"]["actions"]
+        assert [(one["action"], one["partitions"]) for one in rotated] == [("rotate", 3)] * half[
+            "rotations"
+        ]
+        led = Run(Path(state) / "kipctl" / "runs" / run).read("events").to_pylist()
+        assert {(one["topic"], one["partition"]) for one in led} >= {(topic, n) for n in range(3)}
+        assert all(one["time_us"] >= rotated[0]["called_ms"] * 1000 for one in led)
         (own,) = (one for one in half["clients"] if one["client_id"] == "kipctl-perf")
         assert own["moves"]["met"] >= 3
         assert half["rotations"] >= 1

@@ -114,7 +114,7 @@ def tap(
     """
     from kipctl.cli.commands.tap_watch import confirm_lending, explained, show_clients, warn
     from kipctl.client_behaviour.findings.catalogue import failed_findings, wanted_findings
-    from kipctl.load.clients.command import parse_command, running_command
+    from kipctl.load.clients.command import parse_command, runnable, running_command
     from kipctl.load.plan import check_topic
     from kipctl.load.tap import TapPlan
     from kipctl.load.tap import tap as run_tap
@@ -140,7 +140,7 @@ def tap(
     spec.check()
     if rotate is not None:
         check_topic(rotate, "--rotate")
-    words = parse_command(run, "--run") if run is not None else ()
+    words = runnable(parse_command(run, "--run"), "--run") if run is not None else ()
     if rotate is None and any("{topic}" in word for word in words):
         raise UsageError(
             "--run has {topic}, which stands for the topic of --rotate.",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from kipctl.cli.environment import Environment
+from kipctl.counts import counted
 from kipctl.errors import UsageError
 from kipctl.load.clients.command import RunningCommand
 from kipctl.load.tap import TapPlan, conditions, described
@@ -68,7 +69,7 @@ def show_clients(
         f"Clients connect to {clients_go_to}{client_protocol(plan.spec)}"
         f" instead of {plan.spec.access}."
         f"{listens if clients_go_to != tap.bootstrap_server else ''}"
-        " Ctrl-C (or SIGTERM) ends the tap."
+        f" {_ends(seconds, client, until_met)}"
     )
     until = time.monotonic() + seconds if seconds else float("inf")
     before, told = tap.show(), ""
@@ -102,6 +103,21 @@ def show_clients(
                 return
     if until_met:
         until_met.end(Ending.SIGNAL)
+
+
+def _ends(seconds: float | None, client: RunningCommand | None, until_met: UntilMet | None) -> str:
+    """What ends it."""
+    ends = []
+    if until_met:
+        moved = counted(until_met.wanted, "moved leader")
+        ends.append(f"once each client has met {moved}, and puts leaders back")
+    elif client:
+        ends.append("with its client")
+    if seconds:
+        ends.append(f"after {seconds:g} s")
+    if not ends:
+        return "Ctrl-C (or SIGTERM) ends the tap."
+    return f"It ends {', or '.join(ends)}; Ctrl-C (or SIGTERM) ends it sooner."
 
 
 def _print_signs(environment: Environment, outcome: TapOutcome, new: int) -> None:

@@ -1,6 +1,9 @@
 """A producer that is any program: started with a bootstrap server and a topic, ended on time."""
 
+import errno
+import os
 import shlex
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +35,16 @@ def parse_command(text: str, option: str) -> tuple[str, ...]:
     if not words:
         raise UsageError(f"{option} needs a command.")
     return words
+
+
+def runnable(words: Sequence[str], option: str) -> tuple[str, ...]:
+    """The same with the program's path, if it has one, made whole, as it works elsewhere. Raises
+    UsageError for a program that cannot be run: ask before anything is begun for it."""
+    program, *others = words
+    if shutil.which(program) is None:
+        why = "it may not be executed" if Path(program).exists() else os.strerror(errno.ENOENT)
+        raise UsageError(f"{option}: {program} cannot be run: {why}.", "Give its whole path.")
+    return (str(Path(program).absolute()) if "/" in program else program, *others)
 
 
 class RunningCommand:

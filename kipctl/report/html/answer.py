@@ -8,12 +8,16 @@ from kipctl.client_behaviour.behaviour import Behaviour, Seen, judge
 from kipctl.client_behaviour.episode import Outcome
 from kipctl.counts import counted
 from kipctl.documents.pages import DrawnRun, Row, Rows, RunPictures
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.report.html.words import first_few, in_ms
 from kipctl.report.tables import Cell, Column, Table
-from kipctl.report.tap_tables import verdicts
+from kipctl.report.tap_tables import A_TAPS_WAIT, hints_followed, verdicts
 
 _MOST_NAMES = 3
 _CLIENTS = {"produce": "producer", "fetch": "consumer"}
+_TRIED_AGAIN = {int(code) for code in ErrorCode if code.retriable} | {
+    int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+}
 _OWN = ("kip951", "refresh", "baseline")
 """Arms of kipctl's own client."""
 _VERDICTS = {
@@ -34,17 +38,30 @@ def answer(document: RunPictures) -> str:
     waited = _waited(moves)
     acknowledged, failed = (sum(row[of] for row in records) for of in ("acknowledged", "failed"))
     if failed:
-        # What a tap did not see again a client may have sent in other batches.
-        is_all_seen = not any(run["clients"] for run in document["runs"])
-        became = "failed" if is_all_seen else "failed, or were not seen again"
-        return f"{waited}; of {counted(acknowledged + failed, 'record')} {failed:,} {became}."
+        unseen = _not_seen_again(document)
+        became = [f"{failed - unseen:,} failed"] if failed > unseen else []
+        if unseen:
+            became.append(f"{unseen:,} {'was' if unseen == 1 else 'were'} not seen again")
+        return f"{waited}; of {counted(acknowledged + failed, 'record')} {', '.join(became)}."
     settled = f"; all {counted(acknowledged, 'record')} were acknowledged" if records else ""
     return f"{waited}{settled}."
+
+
+def _not_seen_again(document: RunPictures) -> int:
+    """Records that a tap saw refused once more, with an error after which clients try again: they
+    may have sent them in other batches, or had still to do so when it ended."""
+    of_taps = {run["run"] for run in document["runs"] if run["clients"]}
+    failures: Rows = document["analysis"].get("failures", [])
+    unseen = (row for row in failures if row["run"] in of_taps and row["error"] in _TRIED_AGAIN)
+    return sum(row["records"] for row in unseen)
 
 
 def _waited(moves: Rows) -> str:
     if not moves:
         return "No client met a moved leader"
+    moves = [row for row in moves if row["wait_ms"]["p50"] is not None]
+    if not moves:
+        return "No client got to the moved leaders that it met"
     ranked = sorted(moves, key=lambda row: float(row["wait_ms"]["p50"]))
     best, worst = ranked[0], ranked[-1]
     if len(moves) == 1:
@@ -52,6 +69,12 @@ def _waited(moves: Rows) -> str:
             f"{client(best, [])} met {counted(best['moves'], 'moved leader')} and waited"
             f" {in_ms(best['wait_ms']['p50'])} for each (p50), {in_ms(best['wait_ms']['max'])} at"
             " most"
+        )
+    if len(moves) > 2:
+        return (
+            f"Of {len(moves)} clients that met moved leaders {client(best, moves)} waited least,"
+            f" {in_ms(best['wait_ms']['p50'])} for each (p50), {client(worst, moves)} longest,"
+            f" {in_ms(worst['wait_ms']['p50'])}"
         )
     return (
         f"For a moved leader {client(best, moves)} waited {in_ms(best['wait_ms']['p50'])} (p50),"
@@ -101,9 +124,18 @@ def at_a_glance(document: RunPictures) -> Table:
             "verdict",
         ),
         tuple(cells(key, rows[key]) for key in sorted(rows)),
-        ("A wait is for one moved leader: backoff and Metadata, from the first refusal on.",),
+        tuple(_waits_are(document["runs"])),
         name="glance",
     )
+
+
+def _waits_are(runs: list[DrawnRun]) -> Iterator[str]:
+    """What a wait is: kipctl's own client tells its backoff, others are seen by taps."""
+    of_tap = [run["tells_moves"] for run in runs]
+    if not all(of_tap):
+        yield "A wait is for one moved leader: backoff and Metadata, from the first refusal on."
+    if any(of_tap):
+        yield f"{'Of a tap a' if not all(of_tap) else 'A'} wait is {A_TAPS_WAIT}"
 
 
 def _key(row: Row) -> tuple[str, str]:
@@ -115,10 +147,7 @@ def _hints(row: Row | None) -> str:
     that may have known it already."""
     if row is None:
         return "-"
-    if not row["hints_present"]:
-        return f"none in {counted(row['errors'], 'refusal')}"
-    used = row["hints"]["followed"] + row["hints"]["known"]
-    return f"{used:,} of {row['hints_present']:,}"
+    return hints_followed(row["hints"])
 
 
 def _verdict(arm: str, row: Row | None, runs: list[DrawnRun]) -> str:
