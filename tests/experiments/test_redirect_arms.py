@@ -1,5 +1,6 @@
 """Arms by name, which of them are compared, and the order in which they run."""
 
+import re
 from dataclasses import replace
 from typing import cast
 
@@ -187,3 +188,18 @@ def test_arms_take_turns_and_every_other_turn_goes_the_other_way() -> None:
         ("probe-refresh", 3),
         ("librdkafka", 3),
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("/nowhere/app", "{bootstrap}", "{topic}"), "/nowhere/app cannot be run"),
+        (("true", "{bootstrap}"), "has no {topic}"),
+        (("true", "{topic}"), "has no {bootstrap}"),
+    ],
+)
+def test_a_program_that_cannot_measure_is_refused_before_there_is_a_lab(
+    words: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        CommandArm(name="mine", words=words).fetched(None, print)

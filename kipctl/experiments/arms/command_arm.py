@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import Arm
-from kipctl.load.clients.command import CommandClient
+from kipctl.load.clients.command import CommandClient, runnable
 from kipctl.transport.access import Access
 
 
@@ -18,5 +19,11 @@ class CommandArm(Arm):
     words: tuple[str, ...]
 
     def fetched(self, access: Access | None, message: Callable[[str], None]) -> CommandClient:
-        """It is there."""
-        return CommandClient(self.words)
+        """It is there. Raises UsageError for a program that cannot be run, or is not told where."""
+        for needed in ("{bootstrap}", "{topic}"):
+            if not any(needed in word for word in self.words):
+                raise UsageError(
+                    f"--arms {self.name}: the command has no {needed}, which differs in each run.",
+                    f"Such as --arms {self.name}='COMMAND {{bootstrap}} {{topic}}'.",
+                )
+        return CommandClient(runnable(self.words, f"--arms {self.name}"))

@@ -10,6 +10,7 @@ from kipctl.counts import counted
 from kipctl.documents.pages import DrawnRun, Row, Rows, RunPictures
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.report.html.words import first_few, in_ms
+from kipctl.report.move_tables import OWN_DISCOVERIES
 from kipctl.report.tables import Cell, Column, Table
 from kipctl.report.tap_tables import A_TAPS_WAIT, hints_followed, verdicts
 
@@ -18,8 +19,6 @@ _CLIENTS = {"produce": "producer", "fetch": "consumer"}
 _TRIED_AGAIN = {int(code) for code in ErrorCode if code.retriable} | {
     int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 }
-_OWN = ("kip951", "refresh", "baseline")
-"""Arms of kipctl's own client."""
 _VERDICTS = {
     Behaviour.FOLLOWS: "follows hints",
     Behaviour.LOOPS: "loops",
@@ -251,7 +250,7 @@ def client(row: Row, among: Rows) -> str:
     of kipctl's own client beside others, or alone, says so."""
     arms, kinds = {of["arm"] for of in among}, {of["api"] for of in among if of.get("api")}
     arm = str(row["arm"])
-    if arm in _OWN and (not arms or not arms <= {*_OWN}):
+    if arm in OWN_DISCOVERIES and (not arms or not arms <= {*OWN_DISCOVERIES}):
         arm = f"kipctl's client ({arm})"
     if len(kinds) < 2 or not row.get("api"):
         return arm
