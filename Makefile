@@ -60,7 +60,7 @@ LOCK := $(BIN)/uv --no-config pip compile --quiet --generate-hashes --no-annotat
 ADDED := grep -vxFf kipctl/locked.txt
 lock: $(VENV)/installed-for-tests
 	$(LOCK) --output-file kipctl/locked.txt
-	for extra in kerberos msk spark; do \
+	for extra in connect kerberos msk spark; do \
 		{ head -2 kipctl/locked.txt; echo '-r locked.txt'; $(LOCK) --extra $$extra | $(ADDED); } \
 			> kipctl/locked-$$extra.txt || exit; \
 	done
@@ -77,7 +77,7 @@ kerberos: $(VENV)/installed-for-tests
 	@.ci/setup kerberos $(VENV)
 
 $(VENV)/installed: EXTRAS := spark
-$(VENV)/installed-for-tests: EXTRAS := spark,msk,dev
+$(VENV)/installed-for-tests: EXTRAS := connect,msk,dev
 $(VENV)/installed $(VENV)/installed-for-tests: pyproject.toml constraints.txt
 	.ci/setup venv $(VENV)
 	$(BIN)/pip install --quiet --editable ".[$(EXTRAS)]"

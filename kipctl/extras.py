@@ -8,13 +8,16 @@ from pathlib import Path
 
 from kipctl.errors import UsageError
 
+_SPARK = frozenset({"matplotlib", "py4j", "pyspark"})
 MODULES = {
     "kerberos": frozenset({"gssapi"}),
     "msk": frozenset({"aws_msk_iam_sasl_signer"}),
-    "spark": frozenset({"matplotlib", "py4j", "pyspark"}),
+    "spark": _SPARK,
+    "connect": _SPARK | {"grpc", "grpc_status", "pandas", "zstandard"},
 }
 """What each extra brings, by the names that are imported."""
 _NOTES = {
+    "connect": ", and kipctl[spark] with it",
     "kerberos": ", and is built by a C compiler with Kerberos' headers (Debian: libkrb5-dev, gcc,"
     " python3-dev)",
     "spark": ", half a gigabyte that most commands do without",

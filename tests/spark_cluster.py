@@ -20,6 +20,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 CONFIGURATION = "conf"
 """A folder of the cluster's, there if a test has made it: a JVM maps no archive where it is."""
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)\n")
+_SERVES = re.compile(r"Spark Connect server started at: (\S+)\n")
 _REGISTERED = re.compile(r"Successfully registered with master")
 _TIMEOUT_S = 300
 
@@ -27,6 +28,8 @@ _LEVELS = """
 rootLogger.level = warn
 logger.started.name = org.apache.spark.deploy
 logger.started.level = info
+logger.connect.name = org.apache.spark.sql.connect.service
+logger.connect.level = info
 logger.task.name = org.apache.spark.executor.Executor
 logger.task.level = info
 rootLogger.appenderRef.err.ref = err
@@ -78,6 +81,22 @@ class SparkCluster:
     def start_master(self) -> None:
         _, log = self._daemon("master", "org.apache.spark.deploy.master.Master")
         self.master = _line(log, _STARTED)[1]
+
+    def serve_connect(self, checkpoints: Path) -> str:
+        """Start a server of Spark Connect, whose executors are the cluster's: its address. What is
+        kept is in the folder, and so outlives executors."""
+        settings = {
+            "spark.checkpoint.dir": str(checkpoints),
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+        }
+        conf = [word for setting in settings.items() for word in ("--conf", "=".join(setting))]
+        server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        words = ("--master", self.master, *conf, "--class", server, "spark-internal")
+        _, log = self._daemon("connect", "org.apache.spark.deploy.SparkSubmit", *words)
+        return f"sc://{_line(log, _SERVES)[1]}"
 
     def start_workers(self, number: int) -> None:
         """Start them, and wait until the master knows them."""
@@ -150,8 +169,9 @@ def _daemon(
     folder: Path, name: str, arguments: tuple[str, ...]
 ) -> tuple[subprocess.Popen[bytes], Path]:
     log = folder / f"{name}.log"
-    own_ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-    if name != "master":
+    is_submitted = name == "connect"
+    own_ports = [] if is_submitted else ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    if name.startswith("worker"):
         own_ports += ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / name)]
     levels = folder / "log4j2.properties"
     levels.write_text(_LEVELS)
@@ -172,7 +192,8 @@ def _daemon(
                 "SPARK_HOME": str(SPARK_HOME),
                 "SPARK_CONF_DIR": str(folder / CONFIGURATION),
                 "SPARK_LOCAL_IP": "127.0.0.1",
-                "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_DAEMON_MEMORY": "1g" if is_submitted else "256m",
+                "PYSPARK_PYTHON": sys.executable,
                 "JAVA_TOOL_OPTIONS": " ".join(options),
             },
         )

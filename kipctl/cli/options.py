@@ -326,7 +326,7 @@ class SparkOptions:
     """Where an analysis runs."""
 
     master: Annotated[
-        str, option("Where Spark runs: local[N], spark://HOST:PORT, yarn.", value="URL")
+        str, option("Where Spark runs: local[N], spark://HOST:PORT, yarn, sc://HOST.", value="URL")
     ] = "local[*]"
     conf: ConfOption = None
     start_timeout: StartTimeoutOption = Duration(60)

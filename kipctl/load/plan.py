@@ -86,7 +86,9 @@ class RunPlan:
     def place(self, tasks: int) -> Place:
         """The Spark that runs so many tasks at once: without a master, one of this machine."""
         master = f"local[{tasks}]" if self.master is None else self.master
-        return Place(master, self.conf, self.start_timeout_s)
+        return Place(master, self.conf, self.start_timeout_s).without_connect(
+            "Workers start together by a barrier stage, which Spark Connect has not."
+        )
 
     @property
     def on_spark(self) -> bool:

@@ -15,10 +15,10 @@ from pathlib import Path
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
+from kipctl.pipeline.connect import is_connect, kept_there, runs_here
 from kipctl.pipeline.files import is_uri, made_new, unquoted
 from kipctl.pipeline.jvm import of_kept_rows
 from kipctl.pipeline.partitions import coalesced
-from kipctl.pipeline.place import is_local
 
 _SCRATCH_SETTING = "spark.kipctl.scratch"
 
@@ -90,7 +90,9 @@ def checkpointed(frame: DataFrame) -> DataFrame:
         path = f"{scratch}/{uuid.uuid4()}"
         frame.write.parquet(path)
         return session.read.schema(frame.schema).parquet(path)
-    if is_local(session.sparkContext.master or ""):
+    if is_connect(session):
+        return kept_there(frame)
+    if runs_here(session):
         return coalesced(frame.localCheckpoint())
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     kept.count()

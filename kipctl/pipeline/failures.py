@@ -27,6 +27,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]*python[^"]*)"')
+_LOST_CHECKPOINT = re.compile("Checkpoint block rdd_")
 _NO_THREAD = "unable to create native thread"
 
 
@@ -49,14 +50,8 @@ def failure_of(failed: BaseException, log: Path, *, has_ended: bool) -> Pipeline
         if _NO_THREAD in of_what:
             more = "It may have no more threads: see ulimit -u, and pids.max of its cgroup."
         return PipelineError(f"Spark's memory is exhausted{of_what}.", f"{more}\n{own_words}")
-    if lacks := _NO_MODULE.search(text) or _NO_PYTHON.search(text):
-        return PipelineError(
-            f"An executor's Python has no {lacks[1]}."
-            if lacks.re is _NO_MODULE
-            else f"An executor has no {lacks[1]}.",
-            "Executors read request logs with Python: PYSPARK_PYTHON names one there of this "
-            f"machine's minor version, with pyarrow and msgspec.\n{own_words}",
-        )
+    if lacks := _what_executors_lack(text, own_words):
+        return lacks
     broken = _BROKEN_FILE.search(text)
     if broken and "FileNotFoundException" not in text and not broken[1].endswith(".parquet"):
         own_words = (
@@ -64,6 +59,32 @@ def failure_of(failed: BaseException, log: Path, *, has_ended: bool) -> Pipeline
             "--conf spark.sql.files.ignoreCorruptFiles=true"
         )
     return PipelineError(error_text(failed), own_words)
+
+
+def failure_of_server(failed: BaseException, server: str) -> PipelineError:
+    """The error to tell of what a Spark Connect server answered."""
+    text = str(failed)
+    if _LOST_CHECKPOINT.search(text):
+        return PipelineError(
+            "An executor was lost with intermediate results.",
+            f"Start {server} with spark.checkpoint.dir, a folder that all executors see.",
+        )
+    own_words = f"Spark's own words are in the log of {server}."
+    return _what_executors_lack(text, own_words) or PipelineError(error_text(failed), own_words)
+
+
+def _what_executors_lack(text: str, own_words: str) -> PipelineError | None:
+    """Python itself, or a module of it."""
+    lacks = _NO_MODULE.search(text) or _NO_PYTHON.search(text)
+    if not lacks:
+        return None
+    return PipelineError(
+        f"An executor's Python has no {lacks[1]}."
+        if lacks.re is _NO_MODULE
+        else f"An executor has no {lacks[1]}.",
+        "Executors read request logs with Python: PYSPARK_PYTHON names one there of this "
+        f"machine's minor version, with pyarrow and msgspec.\n{own_words}",
+    )
 
 
 def error_text(failed: BaseException) -> str:

@@ -5,12 +5,13 @@ import re
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from kipctl.errors import UsageError
+from kipctl.pipeline.connect import files_below, is_connect
 from kipctl.pipeline.jvm import located_on, text_of, write_text
 
 
@@ -81,12 +82,60 @@ class Files:
         return [status.getPath().toString() for status in found or ()]
 
 
+class ListedFiles(Files):
+    """The same of a Spark Connect server, which lists what files there are, and reads and writes
+    tables: a folder is there while it holds a file, and is made by what is written into it."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self._spark = spark
+        self._folder = located(folder)
+
+    def exists(self, name: str = "") -> bool:
+        return bool(files_below(self._spark, literally(f"{self._folder}/{name}".rstrip("/"))))
+
+    def names(self) -> list[str]:
+        start = len(self.uri) + 1
+        below = files_below(self._spark, literally(self._folder))
+        return sorted({unquote(file[start:].partition("/")[0]) for file in below})
+
+    @property
+    def uri(self) -> str:
+        """Raises UsageError when there is no file in it."""
+        path = quote(re.sub(r"^[A-Za-z][\w+.-]*:(//[^/]*)?", "", self._folder).rstrip("/"))
+        for file in files_below(self._spark, literally(self._folder)):
+            if path in file:
+                return file[: file.index(path) + len(path)]
+        raise UsageError(f"There is no file in {self._folder}.")
+
+    def make(self) -> bool:
+        return True
+
+    def remove(self) -> None:
+        raise NotImplementedError
+
+    def remove_at_exit(self) -> None:
+        raise NotImplementedError
+
+    def text(self, name: str) -> str:
+        lines = self._spark.read.text(literally(f"{self._folder}/{name}"), wholetext=True).collect()
+        return str(lines[0][0]) if lines else ""
+
+    def matching(self) -> list[str]:
+        """The files that lie there."""
+        return [unquote(file) for file in files_below(self._spark, self._folder)]
+
+
+def folder_at(spark: SparkSession, folder: str) -> Files:
+    """A folder, or what wildcards stand for, where the session's Spark sees it."""
+    return ListedFiles(spark, folder) if is_connect(spark) else Files(spark, folder)
+
+
 def made_new(spark: SparkSession, folder: str, option: str, next_step: str) -> Files:
     """Make the folder, and those above it. Raises UsageError, naming the option that asked for it,
     when it holds something or cannot be made."""
     what = f"{option} {folder.removeprefix('file:')}"
     try:
-        files = Files(spark, folder)
+        files = folder_at(spark, folder)
         if files.exists() and files.names():
             raise UsageError(f"{what}: it is there already.", next_step)
         # Hadoop says no more than that where this machine's file system refuses.

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.columns import NONE
 from kipctl.pipeline.failures import cannot_be_read
-from kipctl.pipeline.files import Files, literally, located
+from kipctl.pipeline.files import folder_at, literally, located
 from kipctl.pipeline.partitions import coalesced
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.preflight import no_run
@@ -263,7 +263,7 @@ def _runs_with(spark: SparkSession, runs: Sequence[RecordedRun]) -> dict[str, li
             names = [name for name in READ if rows_in(folder / name, name)]
         else:
             elsewhere.append(run)
-            names = Files(spark, run.path).names()
+            names = folder_at(spark, run.path).names()
         for name in READ:
             if name in names:
                 found[name].append(run)
@@ -351,7 +351,7 @@ def _read(
     file = F.col("_metadata.file_path")
     inside = F.length(F.substring_index(file, "/", -2))
     folder = F.substring(file, F.lit(1), F.length(file) - inside - 1)
-    uris = [Files(spark, run.path).uri for run in having]
+    uris = [folder_at(spark, run.path).uri for run in having]
     if len(having) <= FEW_RUNS:
         choices = (
             F.when(folder == uri, F.struct(*_literals(run, of_run)))
@@ -390,17 +390,17 @@ def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
     if Path(path).exists():
         found = _run_files(Path(path))
     else:
-        there = Files(spark, path)
+        there = folder_at(spark, path)
         if there.exists() and there.exists(RUN_FILE):
             found = {path.rstrip("/"): there.text(RUN_FILE)}
         else:
             pattern = literally(path) if there.exists() else path
-            files = Files(spark, f"{pattern}/{RUN_FILE}").matching()
-            files += Files(spark, f"{pattern}/*/{RUN_FILE}").matching()
+            files = folder_at(spark, f"{pattern}/{RUN_FILE}").matching()
+            files += folder_at(spark, f"{pattern}/*/{RUN_FILE}").matching()
             folders = [file.removesuffix(f"/{RUN_FILE}") for file in sorted(files)]
-            found = {folder: Files(spark, folder).text(RUN_FILE) for folder in folders}
+            found = {folder: folder_at(spark, folder).text(RUN_FILE) for folder in folders}
     if not found:
-        raise no_run(path, Path(path).exists() or Files(spark, path).exists())
+        raise no_run(path, Path(path).exists() or folder_at(spark, path).exists())
     return [_described(folder, text) for folder, text in found.items()]
 
 

@@ -27,6 +27,7 @@ from pyspark.sql.utils import to_java_array
 from pyspark.util import PythonEvalType
 
 from kipctl.pipeline.class_archive import ClassArchive
+from kipctl.pipeline.connect import is_connect
 from kipctl.pipeline.launch import Launched, ended_in_time
 from kipctl.pipeline.spark_log import why_not_begun
 from kipctl.pipeline.warm import Lease
@@ -241,6 +242,8 @@ def mapped_in_arrow(
     no use of it."""
     session = frame.sparkSession
     returned = from_arrow_schema(schema)
+    if is_connect(session):
+        return frame.mapInArrow(function, returned)
     mapped = UserDefinedFunction(
         function, returnType=returned, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     )

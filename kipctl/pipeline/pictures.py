@@ -25,7 +25,7 @@ from kipctl.documents.pages import (
 )
 from kipctl.pipeline.analysis import Question, analysed, collected, makes
 from kipctl.pipeline.concurrent import all_at_once
-from kipctl.pipeline.files import Files, literally
+from kipctl.pipeline.files import folder_at, literally
 from kipctl.pipeline.inputs import (
     ALWAYS,
     RecordedRun,
@@ -326,7 +326,7 @@ def _changes(source: Source, run: RecordedRun) -> list[Change]:
     if folder := run.local_folder:
         if not rows_in(folder / "events", "events"):
             return []
-    elif "events" not in Files(spark, run.path).names():
+    elif "events" not in folder_at(spark, run.path).names():
         return []
     events = spark.read.schema(spark_schema("events")).parquet(f"{literally(run.path)}/events")
     seen = (

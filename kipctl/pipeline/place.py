@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from kipctl.errors import UsageError
 
@@ -11,9 +12,11 @@ START_TIMEOUT_S = 60.0
 """Until Spark runs and has an executor: a JVM here and one there, maybe on a busy machine."""
 _MASTER = re.compile(
     r"local(\[([1-9]\d*|\*)(\s*,\s*\d+)?\]|-cluster\[.+\])?"
-    r"|spark://[^,]+:\d+(,[^,]+:\d+)*|yarn|k8s://.+"
+    r"|spark://[^,]+:\d+(,[^,]+:\d+)*|yarn|k8s://.+|sc://[^/;]+(/(;.*)?)?"
 )
-"""SparkContext.createTaskScheduler."""
+"""SparkContext.createTaskScheduler, and Spark Connect's ChannelBuilder."""
+_CONNECT = "sc://"
+_CONNECT_PORT = "15002"
 _OPTIONS = {"spark.master": "--master", "spark.kipctl.scratch": "--scratch"}
 
 
@@ -37,16 +40,41 @@ class Place:
         if not _MASTER.fullmatch(self.master):
             raise UsageError(
                 f"--master {self.master!r} is no Spark master.",
-                "For instance: local[2], spark://HOST:7077, yarn, k8s://https://HOST:443.",
+                "For instance: local[2], spark://HOST:7077, yarn, k8s://https://HOST:443, sc://HOST.",
+            )
+        if self.is_connect and ";token=" in self.master:
+            raise UsageError(
+                "A token in --master is seen by all who see this machine's processes.",
+                "Give it in the environment: SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+            )
+        if self.is_connect and self.scratch is not None:
+            raise UsageError(
+                f"--scratch is not for {_CONNECT}: nothing can be removed there.",
+                "Leave it out: the server's executors keep intermediate results.",
             )
         if self.scratch == "":
             raise UsageError("--scratch names no folder.", "Name one that all machines see.")
 
     @property
-    def standalone_addresses(self) -> tuple[str, ...]:
-        """HOST:PORT of each standalone master; none of other kinds."""
+    def addresses(self) -> tuple[str, ...]:
+        """HOST:PORT of each standalone master, or of a Spark Connect server; none of others."""
+        if self.is_connect:
+            address = self.master.removeprefix(_CONNECT).partition("/")[0]
+            has_port = re.search(r":\d+$", address)
+            return (address if has_port else f"{address}:{_CONNECT_PORT}",)
         text = self.master
         return tuple(text.removeprefix("spark://").split(",")) if text[:8] == "spark://" else ()
+
+    @property
+    def is_connect(self) -> bool:
+        """Whether Spark is a server that is spoken to by Spark Connect."""
+        return self.master.startswith(_CONNECT)
+
+    def without_connect(self, why: str) -> Self:
+        """The place. Raises UsageError of a Spark Connect server, and says why it does not do."""
+        if self.is_connect:
+            raise UsageError(why, "Give --master spark://HOST:PORT, or leave it out.")
+        return self
 
     @property
     def is_local(self) -> bool:

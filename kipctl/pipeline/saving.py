@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from kipctl.pipeline.checkpoint import checkpointed
+from kipctl.pipeline.connect import runs_here
 from kipctl.pipeline.files import is_uri, literally, made_new
 from kipctl.pipeline.inputs import arrow_schema
-from kipctl.pipeline.place import is_local
 from kipctl.trace.store import ROWS_A_GROUP
 
 
@@ -49,7 +49,7 @@ def save(spark: SparkSession, tables: Mapping[str, Collected], folder: str) -> N
 def written(table: DataFrame, folder: str) -> DataFrame:
     """The table, with all its rows written to the folder by those who computed it."""
     spark = table.sparkSession
-    if not is_uri(folder) and not is_local(spark.sparkContext.master or ""):
+    if not is_uri(folder) and not runs_here(spark):
         # Executors elsewhere do not see this machine's folders: through this process.
         kept = checkpointed(table)
         _write_here(kept, Path(folder))

@@ -5,7 +5,6 @@ import socket
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -16,13 +15,13 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import kipctl
 from kipctl.background import every
 from kipctl.counts import counted
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline import warm
 from kipctl.pipeline.checkpoint import intermediate_results, scratch_removed
 from kipctl.pipeline.class_archive import class_archive
+from kipctl.pipeline.connect_session import connect_session
 from kipctl.pipeline.executors import (
     keep_ending,
     log_executors,
@@ -47,6 +46,7 @@ from kipctl.pipeline.jvm import (
 from kipctl.pipeline.launch import log_path
 from kipctl.pipeline.place import DEFAULT_MASTER, Place
 from kipctl.pipeline.settings import defaults, local_settings
+from kipctl.pipeline.shipped import packed
 from kipctl.pipeline.spark_log import log_python_to
 from kipctl.pipeline.start import conf_of, configured, options_of, started
 from kipctl.pipeline.warm import warm_log_path
@@ -86,6 +86,12 @@ def spark_session(
     place = Place(place) if isinstance(place, str) else place
     master = place.master
     _demand_listening(place)
+    if place.is_connect:
+        with connect_session(
+            place, progress, is_light=is_light, ships_python=ships_python
+        ) as session:
+            yield session
+        return
     lease = None if settings or running_gateway() else warm.lease(place)
     log = warm_log_path() if lease else log_path()
     make_private(log.parent)
@@ -116,7 +122,7 @@ def spark_session(
         try:
             with TemporaryDirectory(prefix="kipctl-") as folder, _reporting(session, progress):
                 if ships_python and not place.is_local:
-                    session.sparkContext.addPyFile(str(_packed(Path(folder))))
+                    session.sparkContext.addPyFile(str(packed(Path(folder))))
                 with intermediate_results(session, place.scratch, scratch):
                     yield session
         except (PySparkException, Py4JError, OSError) as failed:
@@ -134,9 +140,9 @@ def spark_session(
 
 
 def _demand_listening(place: Place) -> None:
-    """See that a standalone master listens, before Spark tries for a minute."""
+    """See that a standalone master or a server listens, before Spark tries for a minute."""
     refusals = []
-    for address in place.standalone_addresses:
+    for address in place.addresses:
         host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _REACH_TIMEOUT_S).close()
@@ -145,7 +151,7 @@ def _demand_listening(place: Place) -> None:
             refusals.append(f"{address}: {refused.strerror or refused}")
     if refusals:
         raise PipelineError(
-            f"The Spark master cannot be reached: {'; '.join(refusals)}.",
+            f"Spark cannot be reached: {'; '.join(refusals)}.",
             "See that it runs there, or leave --master out to use this machine alone.",
         )
 
@@ -216,16 +222,6 @@ def _stop(session: SparkSession) -> None:
         forget()
 
 
-def _packed(folder: Path) -> Path:
-    """kipctl itself as an archive that executors can import from."""
-    archive = folder / "kipctl.zip"
-    package = Path(kipctl.__file__).parent
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for source in sorted(package.rglob("*.py")):
-            packed.write(source, source.relative_to(package.parent))
-    return archive
-
-
 def _reporting(session: SparkSession, progress: Progress) -> AbstractContextManager[None]:
     """Tell the progress from a thread while the block runs."""
     last = ""
@@ -256,6 +252,6 @@ def _start_error(failed: Exception, master: str, log: Path) -> Exception:
     if "Could not parse Master URL" in text:
         return UsageError(
             f"--master {master!r} is no Spark master.",
-            "Give local[N], spark://HOST:PORT, yarn, or k8s://HOST:PORT.",
+            "Give local[N], spark://HOST:PORT, yarn, k8s://HOST:PORT, or sc://HOST.",
         )
     return failure_of(failed, log, has_ended=has_ended())

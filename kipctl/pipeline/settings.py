@@ -91,6 +91,13 @@ def local_settings(
     return {name: value for name, value in chosen.items() if name not in configured}
 
 
+def connect_settings(configured: Mapping[str, str], *, is_light: bool) -> dict[str, str]:
+    """The settings of a session with a Spark Connect server: what its user has `configured`, but
+    for what an answer depends on. What is of the server as a whole, as memory, is its own."""
+    answers = {name: value for name, value in _ALWAYS.items() if name.startswith("spark.sql.")}
+    return {**(_LIGHT if is_light else {}), **configured, **answers}
+
+
 def jvm_options(
     *, is_light: bool, configured: Mapping[str, str], environment: Mapping[str, str]
 ) -> list[str]:

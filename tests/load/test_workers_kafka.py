@@ -299,6 +299,7 @@ def test_workers_without_a_rate_share_the_records(
         ("--workers 0", 2, "--workers is 0"),
         ("--workers 4 --partitions 3", 2, "4 workers share 3 partitions of kipctl-perf"),
         ("--workers 2 --master 127.0.0.1:7077", 2, "is no Spark master"),
+        ("--workers 2 --master sc://127.0.0.1", 2, "which Spark Connect has not"),
         ("--workers 2 --master spark://127.0.0.1:1", 8, "cannot be reached"),
         ("--workers 3 --master local[2]", 8, "has 2 task slots free, and 3 workers need 3"),
         ("--workers 2 --topic missing", 2, "missing"),

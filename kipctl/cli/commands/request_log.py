@@ -155,7 +155,7 @@ def pack(
     from kipctl.pipeline.request_log.files import parse_timezones
     from kipctl.report.pack_table import pack_report
 
-    place = on.place
+    place = on.place.without_connect("A pack is written as files, and Spark Connect lends none.")
     zones = parse_timezones(timezone or ())
     check_logs([*path, *(at for at, _ in zones.at)])
     check_pack(to)

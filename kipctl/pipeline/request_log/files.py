@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.files import Files, each_once, literally
+from kipctl.pipeline.files import folder_at, each_once, literally
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Moment, Period
 from kipctl.pipeline.preflight import is_zone
@@ -158,7 +158,7 @@ def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:
             roots.append(f"file:{Path(path).absolute()}")
             continue
         try:
-            found = Files(spark, path).matching()
+            found = folder_at(spark, path).matching()
         except Py4JJavaError as refused:
             raise UsageError(
                 f"{path} cannot be read: {refused.java_exception.getMessage()}."

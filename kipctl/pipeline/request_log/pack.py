@@ -4,6 +4,7 @@
 greatest N holds. What a pack is written with is seen by nobody before that file is there.
 """
 
+import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -21,11 +22,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kipctl.errors import PipelineError, UsageError
 from kipctl.next_step import Command, NextStep
+from kipctl.pipeline.connect import is_connect, runs_here
 from kipctl.pipeline.files import Files, is_uri, literally, located, unquoted
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.jvm import schema_of
 from kipctl.pipeline.period import Moment, Period
-from kipctl.pipeline.place import is_local
 from kipctl.pipeline.request_lines.rows import ROWS, Kind
 from kipctl.pipeline.request_log.files import LogFile, Timezones, earliest_us
 
@@ -101,6 +102,13 @@ class Pack:
         damaged or of another format."""
         if Path(folder).is_file():
             return None
+        if is_connect(spark):  # such a server lists no name that begins with _
+            if any(_numbers(os.listdir(folder)) if Path(folder).is_dir() else ()):
+                raise UsageError(
+                    f"{folder} is a pack, and packs are not read by Spark Connect.",
+                    "Leave --master out, or give a cluster of Spark's.",
+                )
+            return None
         there = Files(spark, folder)
         try:
             numbers = sorted(_numbers(there.names()))
@@ -120,7 +128,7 @@ class Pack:
     def at_or_new(cls, spark: SparkSession, folder: str) -> "Pack":
         """The pack in the folder, an empty one if nothing is there. Raises UsageError for a folder
         that holds something else or cannot be made."""
-        if not is_uri(folder) and not is_local(spark.sparkContext.master or ""):
+        if not is_uri(folder) and not runs_here(spark):
             raise UsageError(
                 f"--to {folder}: executors elsewhere do not see this machine's folders.",
                 "Name one that all machines see, as hdfs://HOST/packs, or file:/PATH if they share"

@@ -1,0 +1,100 @@
+"""A session with a Spark Connect server: settings, what it is sent, progress, and its end."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from operator import attrgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kipctl.counts import counted
+from kipctl.errors import UsageError
+from kipctl.extras import require
+from kipctl.pipeline.failures import failure_of_server
+from kipctl.pipeline.place import Place
+from kipctl.pipeline.settings import connect_settings
+from kipctl.pipeline.shipped import packed
+from kipctl.signals import as_keyboard_interrupts
+
+_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""While it is set, PySpark's functions make columns for servers, not for a JVM."""
+_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+_MOST_RETRIES = 6
+"""Of a call that the server does not answer, 50 ms after the first, then four times as long each
+time: a minute in all, where PySpark's own are ten."""
+
+
+@contextmanager
+def connect_session(
+    place: Place, progress: Callable[[str], None], *, is_light: bool, ships_python: bool
+) -> Iterator[SparkSession]:
+    """A session with the server for the block, which ends with it; the server goes on.
+
+    Ctrl-C, SIGTERM and SIGHUP end the block with KeyboardInterrupt, and what the server is at for
+    it. Raises UsageError where `kipctl[connect]` is not installed or the server does not take a
+    setting, and PipelineError for what Spark raises.
+    """
+    for module in ("grpc", "grpc_status", "pandas", "zstandard"):
+        require(module, "Spark Connect")
+    if os.environ.get(_TOKEN) and place.addresses[0].startswith("localhost:"):
+        raise UsageError(
+            f"{_TOKEN} is not sent to localhost: without TLS, whoever listens at ::1 could get it.",
+            "Name the server's host, with use_ssl=true; or leave the token out.",
+        )
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    was = os.environ.get(_MODE)
+    os.environ[_MODE] = "1"
+    try:
+        with as_keyboard_interrupts(), TemporaryDirectory(prefix="kipctl-") as folder:
+            session = ConnectSession.builder.remote(place.master).create()
+            session.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES)])
+            try:
+                _configure(session, connect_settings(place.conf, is_light=is_light))
+                if ships_python:
+                    session.addArtifacts(str(packed(Path(folder))), pyfile=True)
+                session.registerProgressHandler(_teller(progress))
+                yield session
+            except KeyboardInterrupt:
+                with suppress(PySparkException, OSError):
+                    session.interruptAll()
+                raise
+            except PySparkException as failed:
+                raise failure_of_server(failed, place.master) from failed
+            finally:
+                session.stop()
+    finally:
+        if was is None:
+            del os.environ[_MODE]
+
+
+def _configure(session: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        try:
+            session.conf.set(name, value)
+        except PySparkException as refused:
+            raise UsageError(
+                f"The server does not take {name} from a session: {refused.getMessage()}",
+                "Set it where the server is started.",
+            ) from refused
+
+
+def _teller(progress: Callable[[str], None]) -> Callable[..., None]:
+    """A handler that tells what the server is at, when that has changed."""
+    last = ""
+
+    def tell(stages: Sequence[Any] | None, **_: object) -> None:
+        nonlocal last
+        at_work = [stage for stage in stages or () if not stage.done]
+        done, tasks = (sum(map(attrgetter(f"num_{of}"), at_work)) for of in ("completed_tasks", "tasks"))
+        text = f"Spark: {counted(done, 'task', of=tasks)} of {counted(len(at_work), 'stage')}"
+        if at_work and text != last:
+            progress(text)
+            last = text
+
+    return tell
