@@ -3,10 +3,9 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -52,8 +51,9 @@ def connect_session(
     os.environ[_MODE] = "1"
     try:
         with as_keyboard_interrupts(), TemporaryDirectory(prefix="kipctl-") as folder:
-            session = ConnectSession.builder.remote(place.master).create()
-            session.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES)])
+            own = ConnectSession.builder.remote(place.master).create()
+            own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES)])
+            session = cast(SparkSession, own)
             try:
                 _configure(session, connect_settings(place.conf, is_light=is_light))
                 if ships_python:
@@ -84,14 +84,16 @@ def _configure(session: SparkSession, settings: Mapping[str, str]) -> None:
             ) from refused
 
 
-def _teller(progress: Callable[[str], None]) -> Callable[..., None]:
+def _teller(progress: Callable[[str], None]) -> Any:
     """A handler that tells what the server is at, when that has changed."""
     last = ""
 
     def tell(stages: Sequence[Any] | None, **_: object) -> None:
         nonlocal last
         at_work = [stage for stage in stages or () if not stage.done]
-        done, tasks = (sum(map(attrgetter(f"num_{of}"), at_work)) for of in ("completed_tasks", "tasks"))
+        tasks = sum(stage.num_tasks for stage in at_work)
+        # Tasks that were tried again are counted each time.
+        done = min(tasks, sum(stage.num_completed_tasks for stage in at_work))
         text = f"Spark: {counted(done, 'task', of=tasks)} of {counted(len(at_work), 'stage')}"
         if at_work and text != last:
             progress(text)

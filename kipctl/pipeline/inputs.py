@@ -26,6 +26,7 @@ from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.columns import NONE
 from kipctl.pipeline.failures import cannot_be_read
 from kipctl.pipeline.files import folder_at, literally, located
+from kipctl.pipeline.jvm import of_table
 from kipctl.pipeline.partitions import coalesced
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.preflight import no_run
@@ -322,7 +323,7 @@ def _local(spark: SparkSession, schema: StructType, rows: Sequence[tuple[Any, ..
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrow = arrow_schema(schema)
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, arrow, strict=True)], arrow)
-    frame = spark.createDataFrame(table)
+    frame = of_table(spark, table)
     return coalesced(frame) if rows else frame
 
 

@@ -287,6 +287,13 @@ def schema_of(schema: pa.Schema) -> StructType:
     return found
 
 
+def of_table(session: SparkSession, table: pa.Table) -> DataFrame:
+    """Rows that are in this process; of none a server of Spark Connect has to be told the types."""
+    if is_connect(session) and not table.num_rows:
+        return session.createDataFrame([], schema_of(table.schema))
+    return session.createDataFrame(table)
+
+
 def work_in(context: SparkContext, folder: str) -> None:
     """Let the JVM take relative paths as from this folder."""
     assert context._jvm is not None

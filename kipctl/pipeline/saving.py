@@ -30,6 +30,8 @@ class Collected(Protocol):
 def make_new(spark: SparkSession, folder: str) -> None:
     """Make the folder for the tables. Raises UsageError when it holds something or cannot be."""
     made_new(spark, _there(folder), "--save", "Name a folder that is not there, and can be made.")
+    if not is_uri(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)  # a server elsewhere makes none here
 
 
 def save(spark: SparkSession, tables: Mapping[str, Collected], folder: str) -> None:

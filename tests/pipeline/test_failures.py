@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kipctl.pipeline.failures import error_text, failure_of
+from kipctl.pipeline.failures import error_text, failure_of, failure_of_server
 from kipctl.pipeline.files import located
 
 _UNREAD = "An error occurred while calling o9.localCheckpoint.\n: org.apache.spark.SparkException: "
@@ -145,3 +145,19 @@ def test_what_spark_says_of_files(spark: SparkSession, tmp_path: Path) -> None:
     rotated = tmp_path / "a.log"
     rotated.write_text("a line\n")
     assert told(rotated, lambda: rotated.rename(tmp_path / "b")) == "it is not there any more."
+
+
+@pytest.mark.parametrize(
+    ("failed", "told", "next_step"),
+    [
+        ("Checkpoint block rdd_7_0 not found!", "An executor was lost", "spark.checkpoint.dir"),
+        ("ModuleNotFoundError: No module named 'pyarrow'", "has no pyarrow", "PYSPARK_PYTHON"),
+        ("[DIVIDE_BY_ZERO] Division by zero.", "Division by zero", "in the log of sc://a."),
+    ],
+)
+def test_what_a_connect_server_answers_is_told_with_a_next_step(
+    failed: str, told: str, next_step: str
+) -> None:
+    error = failure_of_server(Exception(failed), "sc://a")
+    assert told in error.what
+    assert next_step in str(error.next_step)

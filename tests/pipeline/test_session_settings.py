@@ -7,6 +7,7 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place, parse_conf
 from kipctl.pipeline.settings import (
+    connect_settings,
     defaults,
     initial_partitions,
     jvm_options,
@@ -52,6 +53,45 @@ def test_what_the_user_has_configured_stays_but_not_what_answers_depend_on() -> 
     assert settings["spark.sql.session.timeZone"] == "UTC"
     by_variable = session_settings("yarn", {}, {"SPARK_DRIVER_MEMORY": "3g"})
     assert by_variable["spark.driver.memory"] == "3g"
+
+
+def test_a_server_is_told_what_a_session_may_set_and_answers_do_not_depend_on_its_user() -> None:
+    own = {"spark.sql.session.timeZone": "Europe/Zurich", "spark.sql.shuffle.partitions": "7"}
+    settings = connect_settings(own, is_light=True)
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert settings["spark.sql.shuffle.partitions"] == "7"
+    assert settings["spark.sql.adaptive.enabled"] == "false"
+    assert "spark.submit.deployMode" not in settings
+    assert "spark.sql.adaptive.enabled" not in connect_settings({}, is_light=False)
+
+
+@pytest.mark.parametrize(
+    ("master", "addresses"),
+    [
+        ("sc://a", ("a:15002",)),
+        ("sc://a:1/;use_ssl=true", ("a:1",)),
+        ("sc://[::1]", ("[::1]:15002",)),
+        ("spark://a:7077,b:7077", ("a:7077", "b:7077")),
+        ("local[2]", ()),
+    ],
+)
+def test_the_addresses_of_a_place_are_those_that_listen(
+    master: str, addresses: tuple[str, ...]
+) -> None:
+    assert Place(master).addresses == addresses
+
+
+@pytest.mark.parametrize(
+    ("master", "scratch", "told"),
+    [
+        ("sc://", None, "is no Spark master"),
+        ("sc://a/;token=secret", None, "all who see this machine's processes"),
+        ("sc://a", "hdfs://b/tmp", "nothing can be removed there"),
+    ],
+)
+def test_what_a_server_is_not_given_is_refused(master: str, scratch: str | None, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        Place(master, scratch=scratch)
 
 
 def test_the_place_is_the_one_given_whatever_is_configured(

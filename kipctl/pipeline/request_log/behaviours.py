@@ -14,6 +14,7 @@ from kipctl.documents.analysis import RefusedCounts
 from kipctl.documents.pages import Row
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.columns import count_if, nearest_rank, sum_of
+from kipctl.pipeline.jvm import of_table
 from kipctl.pipeline.redirect_episodes import PARTITION
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.protocol.api import ApiKey
@@ -78,7 +79,7 @@ def with_coverage(episodes: DataFrame, log: RequestLog) -> DataFrame:
         ]
         ids = sorted({node.id for node in nodes})
         rows.append({"cluster": cluster, "ids": ids, "times": times})
-    known = log.rows.sparkSession.createDataFrame(pa.Table.from_pylist(rows, _TIMES_OF_BROKERS))
+    known = of_table(log.rows.sparkSession, pa.Table.from_pylist(rows, _TIMES_OF_BROKERS))
 
     def is_logged(broker: Column) -> Column:
         return F.exists(

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.files import folder_at, each_once, literally
+from kipctl.pipeline.files import each_once, folder_at, literally
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Moment, Period
 from kipctl.pipeline.preflight import is_zone

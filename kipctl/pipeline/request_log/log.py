@@ -15,6 +15,7 @@ from kipctl.next_step import Command, NextStep
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.files import unquoted
 from kipctl.pipeline.inputs import ALWAYS
+from kipctl.pipeline.jvm import of_table
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.pictures import MOST_BUCKETS, bucket
 from kipctl.pipeline.preflight import why_not_read
@@ -318,7 +319,7 @@ def _rows_of(
         for of in places
     ]
     named = [dict(zip(schema.names, row, strict=True)) for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(named, schema))
+    return of_table(spark, pa.Table.from_pylist(named, schema))
 
 
 def _calls(groups: DataFrame, places: DataFrame, nodes: Mapping[str, frozenset[Node]]) -> DataFrame:

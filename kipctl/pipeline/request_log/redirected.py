@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kipctl.client_behaviour.episode import HintFault
+from kipctl.pipeline.jvm import of_table
 from kipctl.pipeline.redirect_episodes import ATTEMPTS
 from kipctl.pipeline.request_lines.rows import SLOT_US, Kind
 from kipctl.pipeline.request_log.callers import client_key
@@ -80,7 +81,7 @@ def _nodes(log: RequestLog) -> DataFrame:
     schema = pa.schema([("cluster", pa.string()), ("ids", ids), ("at", pa.map_(pa.string(), ids))])
     named = [dict(zip(schema.names, row, strict=True)) for row in rows]
     spark = log.rows.sparkSession
-    return F.broadcast(spark.createDataFrame(pa.Table.from_pylist(named, schema)))
+    return F.broadcast(of_table(spark, pa.Table.from_pylist(named, schema)))
 
 
 def _hint_fault() -> Column:
