@@ -200,7 +200,9 @@ def open_runs(
         )
     found = _runs_with(spark, runs)
     actions = [row for run in runs for row in action_rows(run)]
-    told = [run.name for run in runs if run.is_of_tap and "moves" in Files(spark, run.path).names()]
+    told = [
+        run.name for run in runs if run.is_of_tap and "moves" in folder_at(spark, run.path).names()
+    ]
     read = [name for name in READ if told or name != "moves"]
     return Trace(
         runs,
