@@ -16,7 +16,9 @@ from in_process import kipctl
 from one_process import Said
 
 NOT_HERE = re.compile(
-    "^kipctl: (There is no |.*no terminal to ask on|.*No such file|.*cannot be run|.*is not empty|.*is whole)"
+    r"^kipctl: (There is no |.*no terminal to ask on|.*No such file|.*cannot be run|.*is not empty"
+    r"|.*is whole)",
+    re.MULTILINE,
 )
 """Refusals of what is not on this machine, and not of words."""
 _BEGINNINGS = frozenset(
