@@ -225,6 +225,17 @@ def test_a_throttle_of_a_kipctl_at_work_is_a_note_that_names_it() -> None:
     )
 
 
+def test_a_broker_that_a_running_kipctl_holds_back_is_not_to_be_let_go_by_another() -> None:
+    mine = {
+        (Setting(BROKER, "3", config), str(rate)): "the running kipctl (reassign, process 7)"
+        for config, rate in RATE.items()
+    }
+    facts = replace(four(throttled(3), partitions=(CATCHES_UP,)), topics=LISTED)
+    assert any("catches up under" in said for said in told(facts))
+    facts = replace(facts, known_throttles=KnownThrottles(running=mine))
+    assert not any("catches up under" in said for said in told(facts))
+
+
 def test_what_kipctl_has_left_is_put_back_from_its_journal() -> None:
     mine = {
         (Setting(BROKER, "1", config), str(rate)): "entry 1 (kipctl reassign --drain 4)"

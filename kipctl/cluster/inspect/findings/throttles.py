@@ -39,9 +39,10 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
             "It is removed at the end.",
             "See how far it is: " + Command("changes list"),
         )
-    for broker, held in held_back(values, facts.snapshot, facts.copying.busy).items():
-        yield _catches_up(broker, held, facts.bytes_to_go.get(broker))
     of_running = {setting.name for setting in in_use if setting.kind == BROKER}
+    for broker, held in held_back(values, facts.snapshot, facts.copying.busy).items():
+        if str(broker) not in of_running:
+            yield _catches_up(broker, held, facts.bytes_to_go.get(broker))
     between_disks = [broker.id for broker in facts.brokers if broker.may_copy_between_disks]
     used = needed(values, facts.snapshot, facts.copying.busy, between_disks) | in_use.keys()
     left = {
