@@ -12,7 +12,7 @@ from kipctl.next_step import Command, NextStep
 from kipctl.report.disk_tables import with_disks
 from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Column, Report, paragraphs
-from kipctl.roll.record import RollRecord
+from kipctl.roll.record import RollRecord, RollState
 
 if TYPE_CHECKING:
     from kipctl.cluster.snapshot import PartitionId, Snapshot
@@ -220,9 +220,9 @@ def _as_planned(entry: Entry) -> str:
 
 def _state(one: Entry | RollRecord, changed_by: str) -> str:
     state = one.shown_state(changed_by)
-    if isinstance(one, Entry) and not (one.is_open and one.phases):
-        return state
-    return f"{state}, {phase_reached(one) if isinstance(one, Entry) else one.progress}"
+    if isinstance(one, RollRecord):
+        return state if one.state is RollState.DONE else f"{state}, {one.progress}"
+    return f"{state}, {phase_reached(one)}" if one.is_open and one.phases else state
 
 
 def _made_at(one: Entry | RollRecord) -> str | None:
