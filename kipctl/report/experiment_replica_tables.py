@@ -97,8 +97,8 @@ def traffic_table(document: ClosestDocument) -> Table:
         {
             "client": "client",
             "reads from": "reads_from",
-            "software": "software",
-            "seen by": "measured_by",
+            Column("software", detail=True): "software",
+            Column("seen by", detail=True): "measured_by",
             "bytes": "bytes",
             **{f"of {rack}": partial(_bytes_of, rack) for rack in racks},
             Column("own rack %", 1): "own_rack_percent",

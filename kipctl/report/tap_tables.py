@@ -68,7 +68,10 @@ def tap_answer(document: TapDocument) -> Paragraph:
             "cannot be said. Is their topic there? " + Command("inspect leaders"),
             tone=Tone.WARNING,
         )
-    said = [*map(_worth, document.get("hints_worth", ())), *verdicts(clients)]
+    worth = [*map(_worth, document.get("hints_worth", ()))]
+    if worth and doubts:
+        worth[-1] += " What is said below of the machine or the tap may account for it."
+    said = [*worth, *verdicts(clients)]
     if not met:
         said.insert(0, _no_move(document))
     return Paragraph(said[0], (*said[1:], *doubts))

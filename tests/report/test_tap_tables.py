@@ -170,6 +170,10 @@ def test_what_hints_are_worth_is_said_where_enough_were_met(
     worth = {"client_id": "shop", "host": "h", "with_ms": with_ms, "without_ms": without_ms}
     seen = document(client()) | {"hints_worth": [worth | {"met_with": 30, "met_without": met}]}
     assert tap_answer(seen).first.startswith(said)
+    doubted = tap_answer(seen | {"doubts": ["This machine was 100 % busy."]})
+    assert doubted.first.endswith(
+        "What is said below of the machine or the tap may account for it."
+    )
 
 
 def test_where_no_client_has_come_it_says_where_they_connect() -> None:
