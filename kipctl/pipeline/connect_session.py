@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
+from warnings import catch_warnings
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -22,9 +23,9 @@ from kipctl.signals import as_keyboard_interrupts
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
 """While it is set, PySpark's functions make columns for servers, not for a JVM."""
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-_MOST_RETRIES = 6
+_MOST_RETRIES = 5
 """Of a call that the server does not answer, 50 ms after the first, then four times as long each
-time: a minute in all, where PySpark's own are ten."""
+time: a minute in all, as PySpark does that three times; its own fifteen are half an hour."""
 
 
 @contextmanager
@@ -50,7 +51,11 @@ def connect_session(
     was = os.environ.get(_MODE)
     os.environ[_MODE] = "1"
     try:
-        with as_keyboard_interrupts(), TemporaryDirectory(prefix="kipctl-") as folder:
+        with (
+            as_keyboard_interrupts(),
+            catch_warnings(action="ignore", category=UserWarning),  # of retries: it is told once
+            TemporaryDirectory(prefix="kipctl-") as folder,
+        ):
             own = ConnectSession.builder.remote(place.master).create()
             own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES)])
             session = cast(SparkSession, own)
@@ -65,6 +70,7 @@ def connect_session(
                     session.interruptAll()
                 raise
             except PySparkException as failed:
+                own.client.set_retry_policies([])  # one that is gone is not asked to let go of it
                 raise failure_of_server(failed, place.master) from failed
             finally:
                 session.stop()

@@ -64,6 +64,10 @@ def failure_of(failed: BaseException, log: Path, *, has_ended: bool) -> Pipeline
 def failure_of_server(failed: BaseException, server: str) -> PipelineError:
     """The error to tell of what a Spark Connect server answered."""
     text = str(failed)
+    if "StatusCode.UNAVAILABLE" in text or "RETRIES_EXCEEDED" in text:
+        return PipelineError(
+            f"{server} answers no more.", "See that it runs; its log has why it ended."
+        )
     if _LOST_CHECKPOINT.search(text):
         return PipelineError(
             "An executor was lost with intermediate results.",
