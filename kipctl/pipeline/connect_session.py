@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 from warnings import catch_warnings
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkValueError
 from pyspark.sql import SparkSession
 
 from kipctl.counts import counted
@@ -40,7 +40,7 @@ def connect_session(
     """
     for module in ("grpc", "grpc_status", "pandas", "zstandard"):
         require(module, "Spark Connect")
-    if os.environ.get(_TOKEN) and place.addresses[0].startswith("localhost:"):
+    if os.environ.get(_TOKEN) and place.addresses[0].lower().startswith("localhost:"):
         raise UsageError(
             f"{_TOKEN} is not sent to localhost: without TLS, whoever listens at ::1 could get it.",
             "Name the server's host, with use_ssl=true; or leave the token out.",
@@ -56,7 +56,13 @@ def connect_session(
             catch_warnings(action="ignore", category=UserWarning),  # of retries: it is told once
             TemporaryDirectory(prefix="kipctl-") as folder,
         ):
-            own = ConnectSession.builder.remote(place.master).create()
+            try:
+                own = ConnectSession.builder.remote(place.master).create()
+            except PySparkValueError as wrong:
+                raise UsageError(
+                    f"--master {place.master!r} is no address of Spark Connect.",
+                    "Write it as sc://HOST:15002/;use_ssl=true.",
+                ) from wrong
             own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES)])
             session = cast(SparkSession, own)
             try:
@@ -84,6 +90,8 @@ def _configure(session: SparkSession, settings: Mapping[str, str]) -> None:
         try:
             session.conf.set(name, value)
         except PySparkException as refused:
+            if not (refused.getCondition() or "").startswith("CANNOT_MODIFY"):
+                raise
             raise UsageError(
                 f"The server does not take {name} from a session: {refused.getMessage()}",
                 "Set it where the server is started.",

@@ -5,7 +5,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -13,6 +13,9 @@ from pyspark.sql import SparkSession
 from kipctl.errors import UsageError
 from kipctl.pipeline.connect import files_below, is_connect
 from kipctl.pipeline.jvm import located_on, text_of, write_text
+
+_SYSTEM = re.compile(r"^[A-Za-z][\w+.-]*:(//[^/]*)?")
+"""The part of a URI that says which file system it is."""
 
 
 class Files:
@@ -65,13 +68,23 @@ class Files:
         """Write a file that nobody sees before it is whole; false if one of this name is there."""
         if self.exists(name):
             return False
-        unseen, seen = (f"{self._folder}/{of}" for of in (f"_{uuid.uuid4()}", name))
+        temporary = f"_{uuid.uuid4()}"
+        unseen, seen = (f"{self._folder}/{of}" for of in (temporary, name))
         write_text(self._spark, unseen, content)
-        return bool(
-            self._system.rename(
-                located_on(self._spark, unseen)[1], located_on(self._spark, seen)[1]
+        try:
+            here = unquoted(self.uri)
+            if not is_uri(here):  # a local rename writes over what is there; a link does not
+                os.link(f"{here}/{temporary}", f"{here}/{name}")
+                return True
+            return bool(
+                self._system.rename(
+                    located_on(self._spark, unseen)[1], located_on(self._spark, seen)[1]
+                )
             )
-        )
+        except FileExistsError:
+            return False
+        finally:
+            self.remove_from(temporary)
 
     def text(self, name: str) -> str:
         return text_of(self._spark, f"{self._folder}/{name}")
@@ -101,10 +114,9 @@ class ListedFiles(Files):
     @property
     def uri(self) -> str:
         """Raises UsageError when there is no file in it."""
-        path = quote(re.sub(r"^[A-Za-z][\w+.-]*:(//[^/]*)?", "", self._folder).rstrip("/"))
         for file in files_below(self._spark, literally(self._folder)):
-            if path in file:
-                return file[: file.index(path) + len(path)]
+            if found := folder_in(file, self._folder):
+                return found
         raise UsageError(f"There is no file in {self._folder}.")
 
     def make(self) -> bool:
@@ -123,6 +135,19 @@ class ListedFiles(Files):
     def matching(self) -> list[str]:
         """The files that lie there."""
         return [unquote(file) for file in files_below(self._spark, self._folder)]
+
+
+def folder_in(file: str, folder: str) -> str | None:
+    """The part of a file's URI that is the folder's; None of a file elsewhere. Spark quotes other
+    characters than Python does: the folders on the way are counted."""
+    found = _SYSTEM.match(file)
+    start = found.end() if found else 0
+    path = f"/{_SYSTEM.sub('', folder).strip('/')}/"
+    at = unquote(file[start:]).find(path)
+    if at < 0:
+        return None
+    depth = unquote(file[start:])[: at + len(path)].count("/")
+    return file[:start] + "/".join(file[start:].split("/")[:depth])
 
 
 def folder_at(spark: SparkSession, folder: str) -> Files:

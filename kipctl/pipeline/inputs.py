@@ -82,8 +82,9 @@ class RecordedRun:
 
     @property
     def local_folder(self) -> Path | None:
-        """The folder, if it is on this machine."""
-        return Path(self.path.removeprefix("file:")) if self.path.startswith("file:/") else None
+        """The folder, if it is on this machine: a server elsewhere has such paths, too."""
+        here = Path(self.path.removeprefix("file:"))
+        return here if self.path.startswith("file:/") and here.is_dir() else None
 
     @property
     def arm(self) -> str:

@@ -37,15 +37,15 @@ class Place:
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
-        if not _MASTER.fullmatch(self.master):
-            raise UsageError(
-                f"--master {self.master!r} is no Spark master.",
-                "For instance: local[2], spark://HOST:7077, yarn, k8s://https://HOST:443, sc://HOST.",
-            )
         if self.is_connect and ";token=" in self.master:
             raise UsageError(
                 "A token in --master is seen by all who see this machine's processes.",
                 "Give it in the environment: SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+            )
+        if not _MASTER.fullmatch(self.master):
+            raise UsageError(
+                f"--master {self.master!r} is no Spark master.",
+                "For instance: local[2], spark://HOST:7077, yarn, k8s://https://HOST:443, sc://HOST.",
             )
         if self.is_connect and self.scratch is not None:
             raise UsageError(

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kipctl.counts import counted, format_bytes
 from kipctl.documents.replica_selection import (
@@ -20,9 +20,6 @@ from kipctl.documents.replica_selection import (
 )
 from kipctl.errors import did_you_mean
 from kipctl.report.tables import Cell, Column, Paragraph, Source, Table, Tone, table_of
-
-if TYPE_CHECKING:
-    pass
 
 _READ: Mapping[Column | str, str] = {
     "Topic": "topic",

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from kipctl.pipeline.files import each_once
+import pytest
+
+from kipctl.pipeline.files import each_once, folder_in
 
 
 def placed(tmp_path: Path, *roots: str) -> list[str]:
@@ -49,3 +51,18 @@ def test_containers_logs_as_kubernetes_has_them(tmp_path: Path) -> None:
 def test_other_file_systems_are_left_as_they_are() -> None:
     roots = ["hdfs://store/logs/", "hdfs://store/logs/a.log", "s3a://logs/b.log"]
     assert each_once(roots) == ["hdfs://store/logs", "s3a://logs/b.log"]
+
+
+@pytest.mark.parametrize(
+    ("file", "folder", "uri"),
+    [
+        ("hdfs://nn/runs/a/batches/p.parquet", "hdfs://nn/runs/a", "hdfs://nn/runs/a"),
+        ("hdfs://nn/nn/run.json", "hdfs://nn/nn", "hdfs://nn/nn"),
+        ("s3a://b/d=1,2/a%20b/x", "s3a://b/d=1,2/a b", "s3a://b/d=1,2/a%20b"),
+        ("file:///home/j%C3%BCrg/run/x", "file:/home/jürg/run/", "file:///home/j%C3%BCrg/run"),
+        ("hdfs://nn/user/me/runs/a/x", "runs/a", "hdfs://nn/user/me/runs/a"),
+        ("hdfs://nn/other/x", "hdfs://nn/runs", None),
+    ],
+)
+def test_the_uri_of_a_folder_is_that_of_its_files(file: str, folder: str, uri: str | None) -> None:
+    assert folder_in(file, folder) == uri

@@ -9,7 +9,7 @@ from kipctl.pipeline.period import parse_period
 from kipctl.pipeline.request_lines.rows import ROWS, SLOT_US
 from kipctl.pipeline.request_log.files import LogFile
 from kipctl.pipeline.request_log.pack import FORMAT, SLICE_US, PackedFile, slices_of
-from kipctl.pipeline.request_log.packing import Plan, batches, replaced
+from kipctl.pipeline.request_log.packing import Plan, batches, replaced, unless_written_meanwhile
 
 UTC = "UTC"
 
@@ -178,3 +178,13 @@ ROWS_OF_FORMAT_1 = """
     is_deprecated principal listener security_protocol software answers metadata single requests
     first_us last_us record_bytes node topic cluster block id last_id text slot packed slice slices
 """
+
+
+def test_a_file_that_was_rotated_while_it_was_read_is_packed_again() -> None:
+    """log4j numbers files anew: a name may be another file by the time that its lines are read."""
+    listed, rotated = [file("log.1", 10, 1)], [file("log.1", 20, 2), file("log.2", 10, 1)]
+    read = unless_written_meanwhile([packed("log.1", 10, 1)], rotated)
+    assert planned(read, rotated) == ({"log.1": "as log.1"}, set(), ["log.2", "log.1"])
+    kept = unless_written_meanwhile([packed("log.1", 10, 1)], listed)
+    assert planned(kept, listed) == ({"log.1": "as log.1"}, set(), [])
+    assert planned(unless_written_meanwhile(kept, ()), listed)[2] == ["log.1"]

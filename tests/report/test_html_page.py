@@ -322,6 +322,12 @@ def test_of_a_tap_it_is_told_apart_what_failed_and_what_was_not_seen_again() -> 
     )
 
 
+def test_a_client_that_got_to_no_moved_leader_is_named_first() -> None:
+    moves = [MOVES(arm="a", wait_ms__p50=None), MOVES(arm="b", wait_ms__p50=300)]
+    said = answer(arms(records=[RECORDS(failed=0)], moves=moves))
+    assert said.startswith("a got to none of the moved leaders met; b met ")
+
+
 TOOK = partial(table_row, "latency", time="latency", time_ms__p99=40)
 
 

@@ -254,7 +254,8 @@ class _File:
             self._rows.append(row | {"kind": Kind.SHOWN})
 
     def _note_time(self, us: int, block: int, id: int) -> None:
-        slot = us // (self._reading.slice_us or TURN_SLOT_US)
+        # A clock that is turned is not seen in longer slots.
+        slot = us // min(self._reading.slice_us or TURN_SLOT_US, TURN_SLOT_US)
         times = self._times.get((block, slot))
         if times is None:
             self._times[block, slot] = [us, us, id, id]
@@ -360,9 +361,9 @@ class _File:
         for block, of_block in self._blocks.items():
             row = {"id": of_block.first_id, "requests": of_block.lines, "text": of_block.first}
             rows.append(row | {"kind": Kind.BLOCK, "block": block})
-        for (block, slot), times in self._times.items():
+        for (block, _), times in self._times.items():
             row = dict(zip(_TIMED_BY, times, strict=True))
-            at_slice = slot if self._reading.slice_us else None
+            at_slice = self._slice(times[0])
             rows.append(row | {"kind": Kind.TIMES, "block": block, "slice": at_slice})
         for (kind, address, cluster, *named), slices in self._named.items():
             of = {"kind": kind, "address": address, "cluster": cluster}

@@ -41,9 +41,7 @@ ANY_DAY = "any"
 _ROWS = "_rows"
 _MANIFEST = re.compile(r"_pack\.(\d{1,18})\.json")
 _KEPT_US = 24 * 3600 * 1_000_000
-"""Rows that no file is in any more may be read by an analysis that began before."""
-_READ_US = 60 * 1_000_000
-"""And what says which files are in it, by one that begins just now."""
+"""What a pack was before may be read for so long by an analysis that began then."""
 _PARTITIONED = StructType([StructField(name, StringType()) for name in ("batch", "day", "log")])
 _NAMED = ("batch", "packed_as", "file")
 _PACK_ANEW = NextStep("Pack the logs anew: ", Command("request-log pack PATH --to DIR"), ".")
@@ -109,8 +107,8 @@ class Pack:
                     "Leave --master out, or give a cluster of Spark's.",
                 )
             return None
-        there = Files(spark, folder)
         try:
+            there = Files(spark, folder)
             numbers = sorted(_numbers(there.names()))
         except Py4JError:  # a wildcard, or nothing: who reads lines says so
             return None
@@ -162,8 +160,9 @@ class Pack:
                 f"Another kipctl packs into {unquoted(self.folder)}.",
                 "Wait until it has ended: what it packed is not packed again.",
             )
-        for number in _numbers(there.written_before(_now_us() - _READ_US)):
-            if number < self.number:
+        old = {*_numbers(there.written_before(_now_us() - _KEPT_US))}
+        for number in old:
+            if number + 1 in old:  # who began to read by it has ended since the next one came
                 there.remove_from(_name(number))
         return after
 
@@ -178,13 +177,17 @@ class Pack:
         return batch
 
     def remove_unused(self) -> None:
-        """Remove batches that no file is in: what was packed again since, or never done."""
+        """Remove batches that no `_pack.N.json` names which is there: an analysis may still read by
+        one of before."""
         there = Files(self.spark, f"{self.folder}/{_ROWS}")
-        if there.exists():
-            used = {f"batch={of.batch}" for of in self.files}
-            for name in there.written_before(_now_us() - _KEPT_US):
-                if name not in used:
-                    there.remove_from(name)
+        if not there.exists():
+            return
+        told = Files(self.spark, self.folder)
+        names = [_name(number) for number in _numbers(told.names())]
+        used = {f"batch={of.batch}" for name in names for of in files_of(told.text(name), name)}
+        for name in there.written_before(_now_us() - _KEPT_US):
+            if name not in used:
+                there.remove_from(name)
 
     def rows(self, period: Period = ALWAYS, without: Set[str] = frozenset()) -> DataFrame:
         """Rows of ROWS of the period, as lines of that period are read, but for those of some files

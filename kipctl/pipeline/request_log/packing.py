@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.documents.analysis import PackDocument
+from kipctl.errors import UsageError
 from kipctl.pipeline.files import Files, unquoted
 from kipctl.pipeline.request_lines.envelope import Way
 from kipctl.pipeline.request_lines.reader import Reading
@@ -27,6 +28,7 @@ from kipctl.pipeline.request_log.log import read_text
 from kipctl.pipeline.request_log.pack import SLICE_US, Pack, PackedFile, day_of, same_file
 from kipctl.pipeline.request_log.places import Place, places_of
 
+_NO_SIZE = -1
 _BATCH_BYTES = 1 << 30
 """For each core: so much is packed at a time, and is not packed again if kipctl is killed then."""
 
@@ -61,6 +63,7 @@ def pack(
     lines = 0
     for batch in batches(plan.to_pack, _BATCH_BYTES * spark.sparkContext.defaultParallelism):
         packed = _packed(into, batch, timezones.everywhere or "UTC", zones)
+        packed = unless_written_meanwhile(packed, _listed(spark, paths))
         lines += sum(of.lines for of in packed)
         into = into.with_files(replaced(into.files, packed, found, is_away))
     into.remove_unused()
@@ -74,6 +77,28 @@ def pack(
         "bytes_read": sum(of.bytes for of in plan.to_pack),
         "slice_seconds": SLICE_US / 1e6,
     }
+
+
+def _listed(spark: SparkSession, paths: Sequence[str]) -> Sequence[LogFile]:
+    """The files that are there by now; none where a path is there no more."""
+    try:
+        return files_at(spark, paths)
+    except UsageError:
+        return ()
+
+
+def unless_written_meanwhile(
+    packed: Iterable[PackedFile], found: Iterable[LogFile]
+) -> list[PackedFile]:
+    """The files as packed, but of a size that none has where one of those names is another file by
+    now, or has grown: whether its lines were read before is not known, and it is packed again."""
+    there = {of.name: of for of in found}
+
+    def as_packed(of: PackedFile) -> bool:
+        now = there.get(of.file)
+        return now is not None and same_file(of, now, of.zone)
+
+    return [of if as_packed(of) else msgspec.structs.replace(of, bytes=_NO_SIZE) for of in packed]
 
 
 @dataclass(frozen=True, slots=True)

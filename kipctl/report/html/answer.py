@@ -58,9 +58,16 @@ def _not_seen_again(document: RunPictures) -> int:
 def _waited(moves: Rows) -> str:
     if not moves:
         return "No client met a moved leader"
-    moves = [row for row in moves if row["wait_ms"]["p50"] is not None]
+    every, moves = moves, [row for row in moves if row["wait_ms"]["p50"] is not None]
     if not moves:
         return "No client got to the moved leaders that it met"
+    if lost := [client(row, every) for row in every if row not in moves]:
+        named = f"{', '.join(lost[:_MOST_NAMES])}{' and others' if lost[_MOST_NAMES:] else ''}"
+        return f"{named} got to none of the moved leaders met; {_ranked(moves)}"
+    return _ranked(moves)
+
+
+def _ranked(moves: Rows) -> str:
     ranked = sorted(moves, key=lambda row: float(row["wait_ms"]["p50"]))
     best, worst = ranked[0], ranked[-1]
     if len(moves) == 1:
