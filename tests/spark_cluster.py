@@ -82,9 +82,10 @@ class SparkCluster:
         _, log = self._daemon("master", "org.apache.spark.deploy.master.Master")
         self.master = _line(log, _STARTED)[1]
 
-    def serve_connect(self, checkpoints: Path) -> str:
-        """Start a server of Spark Connect, whose executors are the cluster's: its address. What is
-        kept is in the folder, and so outlives executors."""
+    @contextmanager
+    def connect_server(self, checkpoints: Path) -> Iterator[str]:
+        """A server of Spark Connect, which has the cluster's executors for the block: its address.
+        What is kept is in the folder, and so outlives executors."""
         settings = {
             "spark.checkpoint.dir": str(checkpoints),
             "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -95,8 +96,11 @@ class SparkCluster:
         conf = [word for setting in settings.items() for word in ("--conf", "=".join(setting))]
         server = "org.apache.spark.sql.connect.service.SparkConnectServer"
         words = ("--master", self.master, *conf, "--class", server, "spark-internal")
-        _, log = self._daemon("connect", "org.apache.spark.deploy.SparkSubmit", *words)
-        return f"sc://{_line(log, _SERVES)[1]}"
+        daemon, log = self._daemon("connect", "org.apache.spark.deploy.SparkSubmit", *words)
+        try:
+            yield f"sc://{_line(log, _SERVES)[1]}"
+        finally:
+            self._end(daemon)
 
     def start_workers(self, number: int) -> None:
         """Start them, and wait until the master knows them."""

@@ -39,7 +39,7 @@ def test_where_nothing_can_be_made(spark: SparkSession, tmp_path: Path) -> None:
 def test_tables_of_a_cluster_come_to_a_folder_of_this_machine(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kipctl.pipeline.saving.is_local", lambda master: False)
+    monkeypatch.setattr("kipctl.pipeline.saving.runs_here", lambda session: False)
     table = spark.sql(
         "SELECT 1L AS run, named_struct('p50', 2.5D, 'p99', CAST(NULL AS DOUBLE)) AS wait_ms"
     )

@@ -161,21 +161,21 @@ def test_a_connect_server_says_what_spark_says_here_though_a_worker_is_lost(
         ("runs", "compare", *compared),
     ]
     here = [kipctl_again(*words, "--output", "json") for words in commands]
-    server = cluster.serve_connect(checkpoints)
-    there = ("--master", server, "--output", "json", *UNCOMPILED)
-    with ThreadPoolExecutor(1) as pool:
-        since = cluster.logged()
-        running = pool.submit(kipctl_again, *commands[0], *there)
-        cluster.kill(cluster.worker_that_logs(_A_LATER_TASK, since))
-        said = [running.result()]
-    said += [kipctl_again(*words, *there) for words in commands[1:]]
-    assert [(of.status, of.err) for of in said if of.status] == []
-    assert [of.out for of in said] == [of.out for of in here]
-    saved = kipctl_again(*commands[1], *there, "--save", tmp_path / "tables")
-    assert saved.out == here[1].out, saved.err
-    assert (tmp_path / "tables" / "latency" / "part-0.parquet").exists()
-    gone = kipctl_again("analyze", f"file:{runs}/run-9", *there)
-    assert (gone.status, "run-9" in gone.err) == (ExitStatus.USAGE, True), gone.err
+    with cluster.connect_server(checkpoints) as server:
+        there = ("--master", server, "--output", "json", *UNCOMPILED)
+        with ThreadPoolExecutor(1) as pool:
+            since = cluster.logged()
+            running = pool.submit(kipctl_again, *commands[0], *there)
+            cluster.kill(cluster.worker_that_logs(_A_LATER_TASK, since))
+            said = [running.result()]
+        said += [kipctl_again(*words, *there) for words in commands[1:]]
+        assert [(of.status, of.err) for of in said if of.status] == []
+        assert [of.out for of in said] == [of.out for of in here]
+        saved = kipctl_again(*commands[1], *there, "--save", tmp_path / "tables")
+        assert saved.out == here[1].out, saved.err
+        assert (tmp_path / "tables" / "latency" / "part-0.parquet").exists()
+        gone = kipctl_again("analyze", f"file:{runs}/run-9", *there)
+        assert (gone.status, "run-9" in gone.err) == (ExitStatus.USAGE, True), gone.err
 
 
 @pytest.mark.parametrize(
