@@ -59,7 +59,7 @@ def test_other_file_systems_are_left_as_they_are() -> None:
         ("hdfs://nn/runs/a/batches/p.parquet", "hdfs://nn/runs/a", "hdfs://nn/runs/a"),
         ("hdfs://nn/nn/run.json", "hdfs://nn/nn", "hdfs://nn/nn"),
         ("s3a://b/d=1,2/a%20b/x", "s3a://b/d=1,2/a b", "s3a://b/d=1,2/a%20b"),
-        ("file:///home/j%C3%BCrg/run/x", "file:/home/jürg/run/", "file:///home/j%C3%BCrg/run"),
+        ("file:///srv/j%C3%BCrg/run/x", "file:/srv/jürg/run/", "file:///srv/j%C3%BCrg/run"),
         ("hdfs://nn/user/me/runs/a/x", "runs/a", "hdfs://nn/user/me/runs/a"),
         ("hdfs://nn/other/x", "hdfs://nn/runs", None),
     ],
