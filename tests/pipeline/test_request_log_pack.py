@@ -210,8 +210,6 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     assert read(spark, to).lines["parsed"] == 20
     kept = newest.read_text()
     newest.write_text(kept[:-20])
-    assert "is damaged: Input data was truncated" in refusal().what
-    (to / f".{newest.name}.crc").unlink()
     assert isinstance(refusal(), PipelineError)
     assert "is damaged: Input data was truncated" in refusal().what
     newest.write_text(kept.replace('"format":1', '"format":2'))
