@@ -69,7 +69,7 @@ def connect_session(
                 _configure(session, connect_settings(place.conf, is_light=is_light))
                 if ships_python:
                     session.addArtifacts(str(packed(Path(folder))), pyfile=True)
-                session.registerProgressHandler(_teller(progress))
+                session.registerProgressHandler(_progress_handler(progress))
                 yield session
             except KeyboardInterrupt:
                 with suppress(PySparkException, OSError):
@@ -98,11 +98,11 @@ def _configure(session: SparkSession, settings: Mapping[str, str]) -> None:
             ) from refused
 
 
-def _teller(progress: Callable[[str], None]) -> Any:
-    """A handler that tells what the server is at, when that has changed."""
+def _progress_handler(progress: Callable[[str], None]) -> Any:
+    """Reports what the server is at, when that has changed."""
     last = ""
 
-    def tell(stages: Sequence[Any] | None, **_: object) -> None:
+    def handle_progress(stages: Sequence[Any] | None, **_: object) -> None:
         nonlocal last
         at_work = [stage for stage in stages or () if not stage.done]
         tasks = sum(stage.num_tasks for stage in at_work)
@@ -113,4 +113,4 @@ def _teller(progress: Callable[[str], None]) -> Any:
             progress(text)
             last = text
 
-    return tell
+    return handle_progress
