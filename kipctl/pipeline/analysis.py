@@ -12,8 +12,9 @@ from kipctl.documents.analysis import AnalysedRun, AnalysisDocument
 from kipctl.documents.pages import Rows
 from kipctl.errors import UsageError
 from kipctl.pipeline.concurrent import all_at_once
-from kipctl.pipeline.inputs import ALWAYS, RecordedRun, open_runs
-from kipctl.pipeline.period import Period
+from kipctl.pipeline.inputs import open_runs
+from kipctl.pipeline.period import ALWAYS, Period
+from kipctl.pipeline.recorded_runs import RecordedRun
 from kipctl.pipeline.saving import make_new, written
 from kipctl.pipeline.table import Source, Table
 from kipctl.pipeline.tables import TABLES, keys_of

@@ -185,6 +185,11 @@ def located(path: str) -> str:
     return f"file:{here.resolve()}" if here.exists() else path
 
 
+def placed(folder: str) -> str:
+    """The folder as Spark must be told it, which may have another file system by default."""
+    return folder if is_uri(folder) else f"file:{Path(folder).resolve()}"
+
+
 def literally(path: str) -> str:
     """A path in which no character stands for others, where Spark would expand wildcards."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

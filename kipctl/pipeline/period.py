@@ -58,6 +58,9 @@ class Period:
         return " and ".join(parts) or "true"
 
 
+ALWAYS = Period()
+
+
 def parse_period(since: str | None, before: str | None) -> Period:
     """What the two options mean. Raises UsageError, also for a period that is surely empty."""
     period = Period(

@@ -26,17 +26,11 @@ from kipctl.documents.pages import (
 from kipctl.pipeline.analysis import Question, analysed, collected, makes
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.files import folder_at, literally
-from kipctl.pipeline.inputs import (
-    ALWAYS,
-    RecordedRun,
-    Trace,
-    open_runs,
-    rows_in,
-    spark_schema,
-)
+from kipctl.pipeline.inputs import Trace, open_runs, rows_in, spark_schema
 from kipctl.pipeline.latency import record_counts
 from kipctl.pipeline.leader_bands import Change, bands
-from kipctl.pipeline.period import Period
+from kipctl.pipeline.period import ALWAYS, Period
+from kipctl.pipeline.recorded_runs import RecordedRun
 from kipctl.pipeline.redirects import BATCH, with_episode
 from kipctl.pipeline.table import Source
 from kipctl.pipeline.tables import TABLES, moves_met, redirected, with_causes

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.connect import runs_here
-from kipctl.pipeline.files import is_uri, literally, made_new
+from kipctl.pipeline.files import is_uri, literally, made_new, placed
 from kipctl.pipeline.inputs import arrow_schema
 from kipctl.trace.store import ROWS_A_GROUP
 
@@ -29,7 +29,7 @@ class Collected(Protocol):
 
 def make_new(spark: SparkSession, folder: str) -> None:
     """Make the folder for the tables. Raises UsageError when it holds something or cannot be."""
-    made_new(spark, _there(folder), "--save", "Name a folder that is not there, and can be made.")
+    made_new(spark, placed(folder), "--save", "Name a folder that is not there, and can be made.")
     if not is_uri(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)  # a server elsewhere makes none here
 
@@ -56,14 +56,9 @@ def written(table: DataFrame, folder: str) -> DataFrame:
         kept = checkpointed(table)
         _write_here(kept, Path(folder))
         return kept
-    there = _there(folder)
+    there = placed(folder)
     table.write.parquet(there)
     return spark.read.schema(table.schema).parquet(literally(there))
-
-
-def _there(folder: str) -> str:
-    """The folder as Spark must be told it, which may have another file system by default."""
-    return folder if is_uri(folder) else f"file:{Path(folder).resolve()}"
 
 
 def _write_here(table: DataFrame, folder: Path) -> None:

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from kipctl.pipeline.actions import WINDOWS
 from kipctl.pipeline.checkpoint import checkpointed
-from kipctl.pipeline.inputs import ALWAYS, Trace
-from kipctl.pipeline.period import Period
+from kipctl.pipeline.inputs import Trace
+from kipctl.pipeline.period import ALWAYS, Period
 from kipctl.pipeline.redirects import failed_batches
 from kipctl.trace.codes import PHASES
 

@@ -33,7 +33,7 @@ from kipctl.cluster.request_log_record import read_records
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import ExitStatus
 from kipctl.guard.conditions import Guard, parse_guard
-from kipctl.pipeline.inputs import _described, _text
+from kipctl.pipeline.recorded_runs import _described, _text
 from kipctl.pipeline.settings import defaults
 from kipctl.probe.produce.config import parse_properties
 from kipctl.process import Process

@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from request_log_lines import LOGS, analysed_log, log_files, log_lines
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
-from kipctl.pipeline.inputs import ALWAYS
-from kipctl.pipeline.period import Period, parse_period
+from kipctl.pipeline.period import ALWAYS, Period, parse_period
 from kipctl.pipeline.request_log import RequestLog, analyse, packing, read_request_log
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones
 from kipctl.pipeline.request_log.over_time import over_time
@@ -201,7 +200,7 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         f"--timezone UTC: {to} was packed with Europe/Berlin."
     )
     assert isinstance(refusal(Timezones("Europe/Berlin", ((str(to), "UTC"),))), UsageError)
-    with pytest.raises(UsageError, match="no pack"):
+    with pytest.raises(UsageError, match="it is there already"):
         pack(spark, [str(log)], str(tmp_path))
     [newest] = sorted(to.glob("_pack.*.json"))[-1:]
     # A kipctl that was killed, or another one at the same time.

@@ -77,7 +77,7 @@ def report_runs(
     """Write the page of recorded runs, by Spark at `place`, and its pictures into the folder `svg`;
     the page begins with what the experiment `of` them says. What was written, and its answer.
     Raises what Spark does."""
-    from kipctl.pipeline.inputs import ALWAYS
+    from kipctl.pipeline.period import ALWAYS
     from kipctl.pipeline.pictures import report_document
 
     with started_spark(environment, place, paths) as spark:

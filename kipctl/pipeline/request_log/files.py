@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.files import each_once, folder_at, literally
-from kipctl.pipeline.inputs import ALWAYS
-from kipctl.pipeline.period import Moment, Period
+from kipctl.pipeline.period import ALWAYS, Moment, Period
 from kipctl.pipeline.preflight import is_zone
 
 _ZSTANDARD = "io.airlift.compress.zstd.ZstdCodec"
@@ -141,13 +140,7 @@ def parse_timezones(options: Iterable[str]) -> Timezones:
 def zones_of(spark: SparkSession, timezones: Timezones) -> dict[str, str]:
     """The zones of files that have one of their own. Raises UsageError for a path that is not
     there."""
-    zones = {}
-    for path, name in timezones.at:
-        roots = [literally(root) for root in _roots(spark, [path])]
-        files = spark.read.format("binaryFile").load(roots, recursiveFileLookup=True)
-        for row in files.select("_metadata.file_path").collect():
-            zones[row.file_path] = name
-    return zones
+    return {of.name: name for path, name in timezones.at for of in files_at(spark, [path])}
 
 
 def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:

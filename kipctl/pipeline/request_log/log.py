@@ -14,9 +14,8 @@ from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.next_step import Command, NextStep
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.files import unquoted
-from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.jvm import of_table
-from kipctl.pipeline.period import Period
+from kipctl.pipeline.period import ALWAYS, Period
 from kipctl.pipeline.pictures import MOST_BUCKETS, bucket
 from kipctl.pipeline.preflight import why_not_read
 from kipctl.pipeline.request_lines.envelope import IS_FORWARDED, MARKER, OLD_TEXT, Way, way_of, ways

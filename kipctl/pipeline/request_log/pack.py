@@ -23,10 +23,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from kipctl.errors import PipelineError, UsageError
 from kipctl.next_step import Command, NextStep
 from kipctl.pipeline.connect import is_connect, runs_here
-from kipctl.pipeline.files import Files, is_uri, literally, located, unquoted
-from kipctl.pipeline.inputs import ALWAYS
-from kipctl.pipeline.jvm import schema_of
-from kipctl.pipeline.period import Moment, Period
+from kipctl.pipeline.files import Files, is_uri, literally, located, made_new, placed, unquoted
+from kipctl.pipeline.jvm import of_table, schema_of
+from kipctl.pipeline.period import ALWAYS, Moment, Period
 from kipctl.pipeline.request_lines.rows import ROWS, Kind
 from kipctl.pipeline.request_log.files import LogFile, Timezones, earliest_us
 
@@ -132,21 +131,10 @@ class Pack:
                 "Name one that all machines see, as hdfs://HOST/packs, or file:/PATH if they share"
                 " it.",
             )
-        place = folder if is_uri(folder) else f"file:{Path(folder).resolve()}"
+        place = placed(folder)
         if pack := cls.at(spark, place):
             return pack
-        there = Files(spark, place)
-        if there.exists() and there.names():
-            raise UsageError(
-                f"--to {folder}: it holds something, and no pack.",
-                "Name a folder that is not there.",
-            )
-        try:
-            is_made = there.make()
-        except Py4JError:
-            is_made = False
-        if not is_made:
-            raise UsageError(f"--to {folder} cannot be made.", "Name one that can.")
+        made_new(spark, place, "--to", "Name a pack, or a folder that is not there.")
         return cls(spark, place).with_files(())
 
     def with_files(self, files: Iterable[PackedFile]) -> "Pack":
@@ -200,7 +188,7 @@ class Pack:
             and (period.since is None or of.modified_us >= earliest_us(period.since))
         ]
         if not files:
-            return self.spark.createDataFrame([], schema_of(ROWS))
+            return of_table(self.spark, ROWS.empty_table())
         base = f"{located(self.folder)}/{_ROWS}"
         read = (
             self.spark.read.schema(StructType([*schema_of(ROWS).fields, *_PARTITIONED.fields]))
@@ -210,7 +198,7 @@ class Pack:
             )
         )
         columns = {name: [getattr(of, name) for of in files] for name in _NAMED}
-        names = self.spark.createDataFrame(pa.table(columns))
+        names = of_table(self.spark, pa.table(columns))
         return (
             read.filter(_of_days(period))
             .withColumnRenamed("file", "packed_as")

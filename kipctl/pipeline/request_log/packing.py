@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from kipctl.documents.analysis import PackDocument
 from kipctl.errors import UsageError
 from kipctl.pipeline.files import Files, unquoted
+from kipctl.pipeline.jvm import of_table
 from kipctl.pipeline.request_lines.envelope import Way
 from kipctl.pipeline.request_lines.reader import Reading
 from kipctl.pipeline.request_lines.rows import Kind
@@ -232,4 +233,4 @@ def _logs(spark: SparkSession, files: Sequence[LogFile], places: Iterable[Place]
     brokers = {at.file: f"broker-{at.broker}" for at in places if at.broker is not None}
     names = [of.name for of in files]
     logs = [brokers.get(name) or unquote(name).rpartition("/")[2] for name in names]
-    return spark.createDataFrame(pa.table({"file": names, "log": logs}))
+    return of_table(spark, pa.table({"file": names, "log": logs}))
