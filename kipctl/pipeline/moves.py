@@ -40,7 +40,7 @@ def met_moves(trace: Trace) -> DataFrame:
             F.min("error_us").alias("first_error_us"),
         )
     )
-    if len(told) == len(trace.runs):
+    if {run.name for run in trace.runs} <= {*told}:
         return of_taps
     of_others = trace.redirects.filter(~F.col("run").isin(*told))
     return moves(of_others).unionByName(of_taps)

@@ -41,6 +41,8 @@ class MovesMet:
     total: int = 0
     _waits: dict[Move, int | None] = field(default_factory=dict)
     """Of the last of them."""
+    _summary: Waits | None = None
+    """It is asked for each second; thousands are sorted when there is another."""
 
     def met(
         self, move: Move, error_us: int, wait_us: int | None = None, not_ready: int = 0
@@ -50,6 +52,7 @@ class MovesMet:
         if is_known and wait_us is None:
             return
         self.record(move, error_us, wait_us, not_ready)
+        self._summary = None
         self.total += not is_known
         known_us = self._waits.get(move) or 0
         self._waits[move] = None if wait_us is None else max(wait_us, known_us)
@@ -59,6 +62,11 @@ class MovesMet:
     @property
     def waits(self) -> Waits:
         """How many were found, and p50, p99 (nearest ranks) and the longest of the waits."""
+        if self._summary is None:
+            self._summary = self._summarized()
+        return self._summary
+
+    def _summarized(self) -> Waits:
         waits = sorted(wait for wait in self._waits.values() if wait is not None)
         if not waits:
             return Waits(met=self.total)
