@@ -66,7 +66,8 @@ def failure_of_server(failed: BaseException, server: str) -> PipelineError:
     text = str(failed)
     if "StatusCode.UNAVAILABLE" in text or "RETRIES_EXCEEDED" in text:
         return PipelineError(
-            f"{server} answers no more.", "See that it runs; its log has why it ended."
+            f"{server} does not answer as Spark Connect.",
+            "See that it is such a server, and that it runs; its own log says more.",
         )
     if _LOST_CHECKPOINT.search(text):
         return PipelineError(

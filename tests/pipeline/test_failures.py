@@ -150,7 +150,7 @@ def test_what_spark_says_of_files(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("failed", "told", "next_step"),
     [
-        ("status = StatusCode.UNAVAILABLE", "sc://a answers no more", "its log"),
+        ("status = StatusCode.UNAVAILABLE", "sc://a does not answer", "its own log"),
         ("Checkpoint block rdd_7_0 not found!", "An executor was lost", "spark.checkpoint.dir"),
         ("ModuleNotFoundError: No module named 'pyarrow'", "has no pyarrow", "PYSPARK_PYTHON"),
         ("[DIVIDE_BY_ZERO] Division by zero.", "Division by zero", "in the log of sc://a."),
