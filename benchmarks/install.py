@@ -38,8 +38,8 @@ def main() -> None:
             place = folder / f"with{extra}"
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
             install = [*pip, "--python", place / "bin" / "python", "install", "--no-compile"]
-            locked = ["--require-hashes", "-r", REPOSITORY / "kipctl" / lock]
-            subprocess.run([*install, *locked], check=True)
+            hashes = ["--require-hashes", "-r", REPOSITORY / "kipctl" / lock]
+            subprocess.run([*install, *hashes], check=True)
             subprocess.run([*install, "--no-deps", wheel], check=True)
             _show(f"kipctl{extra}", place / "bin")
     for jars in sorted(cache_folder().glob("*/jars")):
