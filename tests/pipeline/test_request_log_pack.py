@@ -213,3 +213,38 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     assert "is damaged: Input data was truncated" in refusal().what
     newest.write_text(kept.replace('"format":1', '"format":2'))
     assert refusal().what == f"{newest} is of a pack of format 2, and this kipctl reads format 1."
+
+
+def test_what_an_analysis_may_still_read_by_stays_for_a_day(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log, to = tmp_path / "request.log", tmp_path / "packed"
+    lines = [f"{line}\n" for line in log_lines(LOGS[0])[:40]]
+
+    def packed(number: int) -> Pack:
+        log.write_text("".join(lines[:number]))
+        pack(spark, [str(log)], str(to))
+        now = Pack.at(spark, f"file:{to}")
+        assert now
+        return now
+
+    def age(*paths: Path) -> None:
+        for path in paths:
+            two_days_ago = path.stat().st_mtime - 2 * 24 * 3600
+            os.utime(path, (two_days_ago, two_days_ago))
+
+    def batches() -> set[str]:
+        return {path.name for path in to.glob("_rows/batch=*")}
+
+    first = packed(10)
+    age(*to.glob("_pack.*.json"), *to.glob("_rows/*"))
+    # What it was before is two days old, and was what it is until now.
+    before, latest = first.rows(), packed(20)
+    assert before.count() > 0
+    assert (to / f"_pack.{first.number}.json").exists()
+    assert len(batches()) == 2
+    age(*to.glob("_pack.*.json"), *to.glob("_rows/*"))
+    newest = packed(30)
+    assert {f"batch={of.batch}" for of in (*latest.files, *newest.files)} == batches()
+    numbers = (latest.number, newest.number)
+    assert {path.name for path in to.glob("_pack.*.json")} == {f"_pack.{of}.json" for of in numbers}
