@@ -24,6 +24,13 @@ def counted(count: int, noun: str, verb: str = "", *, of: int | None = None) -> 
     return " ".join(words)
 
 
+def first_few(things: Iterable[object], most: int = 3, between: str = ", ") -> str:
+    """So many of them, and how many more there are: `a, b, c and 2 more`."""
+    every = [str(thing) for thing in things]
+    more = len(every) - most
+    return between.join(every[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def broker_list(ids: Iterable[int], verb: str = "") -> str:
     """Brokers by their ids, and a verb as of `counted`: `broker 1 has`, `brokers 1, 2 have`."""
     listed = sorted(ids)

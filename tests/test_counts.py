@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from own_source import FILES, parsed
 
-from kipctl.counts import broker_list, counted, format_bytes, plural
+from kipctl.counts import broker_list, counted, first_few, format_bytes, plural
 from kipctl.report.overview import Health, Overview, sentences
 from kipctl.report.run_tables import list_answer
 
@@ -129,3 +129,11 @@ def test_a_verb_is_given_by_itself() -> None:
     }
     assert verbs >= {"are", "have"}
     assert [verb for verb in verbs if not verb.isalpha()] == []
+
+
+@pytest.mark.parametrize(
+    ("things", "said"),
+    [([], ""), ([1, 2, 3], "1, 2, 3"), ([1, 2, 3, 4], "1, 2, 3 and 1 more")],
+)
+def test_the_first_few_are_named_and_the_others_counted(things: list[int], said: str) -> None:
+    assert first_few(things) == said

@@ -7,13 +7,12 @@ from itertools import chain
 from kipctl.changes.execution.throttled_change import applies_to
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.throttle import Change
-from kipctl.cluster.inspect.findings.finding import some
 from kipctl.cluster.log_dirs import between_disks
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.throttle_configs import ALL_BROKERS, BROKER, DISK_RATE, KnownThrottles, Setting
 from kipctl.cluster.throttles import ask_throttles, held_back, needed, rate_of, waiting_for
-from kipctl.counts import counted
+from kipctl.counts import counted, first_few
 from kipctl.next_step import Command, NextStep
 from kipctl.transport.request import Cluster
 
@@ -84,7 +83,7 @@ def look_at_throttles(cluster: Cluster, known: KnownThrottles) -> ThrottlesSeen:
         broker, held = next(iter(catching_up.items()))
         why = (
             f"Broker {broker} catches up under them: {counted(len(held.partitions), 'partition')}"
-            f" ({some(held.partitions)}) out of sync."
+            f" ({first_few(held.partitions)}) out of sync."
         )
     elif not busy and of_disks:
         under = (f"Broker {one} copies between its disks under them." for one in copying)

@@ -12,6 +12,7 @@ from kipctl.background import every
 from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets, record_count
+from kipctl.counts import first_few
 from kipctl.documents.runs import ConsumeDocument
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.load.execute import Executed, Listeners, actions_can_be_undone
@@ -229,7 +230,7 @@ def all_of(access: Access, topic: str | None, partitions: Sequence[int] = ()) ->
     with Cluster(access) as cluster:
         if topic is None:
             there = [name for name in take_snapshot(cluster).topics if not name.startswith("__")]
-            named = ", ".join(there[:_NAMED]) + (" and more" if len(there) > _NAMED else "")
+            named = first_few(there, _NAMED)
             raise UsageError(
                 f"--topic says what to read; there is: {named or 'none yet'}.",
                 "Without a topic of yours, on one that is made and removed: " + Command("perf e2e"),

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from kipctl import process
 from kipctl.cleanup_failures import CleanupFailures
-from kipctl.cluster.inspect.findings.finding import some
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import (
     await_no_topics,
@@ -16,7 +15,7 @@ from kipctl.cluster.topics import (
     topic_ids,
     topics_named,
 )
-from kipctl.counts import counted
+from kipctl.counts import counted, first_few
 from kipctl.errors import KipctlError, PartlyDoneError
 from kipctl.load.plan import OWN_TOPIC
 from kipctl.own_topic_names import leftovers, own_host
@@ -84,12 +83,13 @@ def left_by_others(cluster: Cluster, names: Sequence[str]) -> str:
     said = []
     if left.dead:
         said.append(
-            f"Runs of kipctl that are gone have left topics, with their data: {some(left.dead)}."
+            "Runs of kipctl that are gone have left topics, with their data:"
+            f" {first_few(left.dead)}."
         )
     if left.others:
         said.append(
-            f"Topics of kipctl's from other machines: {some(left.others)}; runs there may be under"
-            " way."
+            f"Topics of kipctl's from other machines: {first_few(left.others)}; runs there may be"
+            " under way."
         )
     return " ".join((*said, "Remove those: kafka-topics --delete --topic NAME") if said else ())
 
@@ -112,7 +112,7 @@ def _remove(cluster: Cluster, names: Sequence[str], ids: Mapping[str, UUID]) -> 
 
 
 def _note_left(names: Sequence[str], why: str, next_step: str = "") -> None:
-    which = f"Topic {names[0]} is" if len(names) == 1 else f"Topics {some(names)} are"
+    which = f"Topic {names[0]} is" if len(names) == 1 else f"Topics {first_few(names)} are"
     CleanupFailures.note(
         PartlyDoneError(
             f"{which} still there, with the data: {why}",

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kipctl.counts import counted
+from kipctl.counts import counted, first_few
 from kipctl.next_step import Command
 from kipctl.protocol.address import host_port
 from kipctl.protocol.describe_configs import ConfigSource
@@ -109,7 +109,7 @@ def _brokers(
     chosen: "Sequence[BrokerFacts]",
     needed: "Mapping[int, Sequence[PartitionId]]",
 ) -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.findings.finding import some
+
     from kipctl.cluster.inspect.findings.isr import may_be_needed
 
     snapshot = facts.snapshot
@@ -154,7 +154,7 @@ def _brokers(
             "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
             " stopped now."
             + (" Nothing: min.insync.replicas of some is not known." if doubtful else ""),
-            *(f"Broker {one} is needed by {some(needed[one])}." for one in whose[:_FEW]),
+            *(f"Broker {one} is needed by {first_few(needed[one])}." for one in whose[:_FEW]),
             *(
                 ("(adding): replicas being copied for a reassignment; not counted before.",)
                 if adding

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from kipctl.counts import agreeing, counted, format_bytes
+from kipctl.counts import agreeing, counted, first_few, format_bytes
 from kipctl.documents.analysis import LoggedCluster, RequestLogAnalysis
 from kipctl.documents.log_traffic import Talker
 from kipctl.errors import did_you_mean
@@ -134,9 +134,13 @@ def _across_racks(cluster: LoggedCluster) -> list[str]:
     if (across := reads["cross_rack_bytes"]) and reads["fetched_bytes"]:
         ids = [row["client_id"] or "" for row in reading if row["rack"] is None]
         costs = _costs(reads["fetched_bytes"], across, reads["price_of_30_days"])
+        named = first_few(ids, _NAMED)
         who = f"{counted(reads['clients'], 'consumer', 'name')} no rack and"
         found.append(
-            (across, f"{who} {agreeing(reads['clients'], 'read')} {costs}: {_first_of(ids)}.")
+            (
+                across,
+                f"{who} {agreeing(reads['clients'], 'read')} {costs}: {named}.",
+            )
         )
     return [sentence for _, sentence in sorted(found, key=lambda one: -one[0])]
 
@@ -152,9 +156,9 @@ def _of_unknown_rack(rack: str, rows: Sequence[Talker], racks: set[str]) -> tupl
         sum(prices) if len(prices) == len(rows) else None,
         " from leaders",
     )
-    is_one = len(ids) == 1
+    is_one, named = len(ids) == 1, first_few(ids, _NAMED)
     return across, (
-        f"The cluster has no rack {rack!r}, which {_first_of(ids)} {'names' if is_one else 'name'}:"
+        f"The cluster has no rack {rack!r}, which {named} {'names' if is_one else 'name'}:"
         f" {'it reads' if is_one else 'they read'} {costs}.{did_you_mean(rack, sorted(racks))}"
     )
 
@@ -174,10 +178,5 @@ def _deprecated(cluster: LoggedCluster) -> Iterator[str]:
         yield (
             f"Kafka 4.0 refuses {counted(len(ids), 'client id')} that"
             f" {'uses' if len(ids) == 1 else 'use'} versions of APIs that it has no more (KIP-896):"
-            f" {_first_of(ids)}."
+            f" {first_few(ids, _NAMED)}."
         )
-
-
-def _first_of(ids: list[str]) -> str:
-    more = len(ids) - _NAMED
-    return ", ".join(ids[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kipctl.changes.throttle import format_rate
-from kipctl.cluster.inspect.findings.finding import some
 from kipctl.cluster.throttle_configs import removals
-from kipctl.counts import broker_list, counted
+from kipctl.counts import broker_list, counted, first_few
 from kipctl.next_step import Command
 from kipctl.report.tables import Report, Table, paragraphs
 
@@ -106,7 +105,7 @@ def left_report(
     elif others:
         closing = (
             f"{counted(len(others), 'throttle')} that kipctl here has not set:"
-            f" {some(sorted(map(str, others)))}. Take them off, too: "
+            f" {first_few(sorted(map(str, others)))}. Take them off, too: "
             + Command("changes clear-throttles --all"),
         )
     return Report(

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from kipctl.client_behaviour.behaviour import Behaviour, Seen, judge
 from kipctl.client_behaviour.episode import Outcome
-from kipctl.counts import counted
+from kipctl.counts import counted, first_few
 from kipctl.documents.pages import DrawnRun, Row, Rows, RunPictures
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.report.html.words import first_few, in_ms
+from kipctl.report.html.words import in_ms
 from kipctl.report.move_tables import OWN_DISCOVERIES
 from kipctl.report.tables import Cell, Column, Table
 from kipctl.report.tap_tables import A_TAPS_WAIT, hints_followed, verdicts

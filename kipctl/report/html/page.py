@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kipctl.counts import counted
+from kipctl.counts import counted, first_few
 from kipctl.documents.analysis import NamedComparison
 from kipctl.documents.pages import RunPictures
 from kipctl.next_step import Command
@@ -40,7 +40,6 @@ from kipctl.report.html.spread import (
 )
 from kipctl.report.html.svg import Picture
 from kipctl.report.html.timeline import timeline_picture, timeline_tables
-from kipctl.report.html.words import first_few
 from kipctl.report.run_tables import compare_tables
 from kipctl.report.tables import Column, Report, Table
 

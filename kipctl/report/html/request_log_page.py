@@ -7,7 +7,7 @@ from typing import Literal
 
 from matplotlib.figure import Figure
 
-from kipctl.counts import counted
+from kipctl.counts import counted, first_few
 from kipctl.documents.analysis import FleetRow, LoggedCluster, RequestLogAnalysis
 from kipctl.documents.pages import CountInTime, LogTimeline
 from kipctl.next_step import Command
@@ -24,7 +24,7 @@ from kipctl.report.html.parts import (
 from kipctl.report.html.spread import Bars, bars_picture, rack_bars
 from kipctl.report.html.svg import SERIES, Picture, picture, plain_axes, short
 from kipctl.report.html.timeline import ROW, by_name, count_rows
-from kipctl.report.html.words import first_few, seconds
+from kipctl.report.html.words import seconds
 from kipctl.report.log_traffic_tables import is_own
 from kipctl.report.request_log_tables import request_log_tables
 from kipctl.report.tables import Table

@@ -11,7 +11,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from kipctl.counts import counted
+from kipctl.counts import counted, first_few
 from kipctl.documents.pages import LeaderBand, Row, Rows, Timeline
 from kipctl.report.html.svg import (
     DASHES,
@@ -23,7 +23,7 @@ from kipctl.report.html.svg import (
     plain_axes,
     short,
 )
-from kipctl.report.html.words import first_few, in_ms, seconds
+from kipctl.report.html.words import in_ms, seconds
 from kipctl.report.tables import Column, Table
 
 MOST_ACTIONS = 60

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import Partition
+from kipctl.counts import first_few
 from kipctl.severity import Severity
 
 
@@ -48,10 +49,4 @@ def named_for_command(topics: Sequence[str]) -> Sequence[str] | str:
 
 def partition_list(partitions: Iterable[Partition]) -> str:
     """The first few of them, and how many more there are."""
-    return some([partition.id for partition in partitions])
-
-
-def some(things: Sequence[object], most: int = 3) -> str:
-    """The first few of them, and how many more there are."""
-    shown = ", ".join(str(thing) for thing in things[:most])
-    return f"{shown} and {len(things) - most} more" if len(things) > most else shown
+    return first_few([partition.id for partition in partitions])

@@ -10,11 +10,10 @@ from kipctl.cluster.inspect.findings.finding import (
     note,
     partition_list,
     problem,
-    some,
     warning,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId
-from kipctl.counts import broker_list, counted
+from kipctl.counts import broker_list, counted, first_few
 from kipctl.next_step import Command
 
 
@@ -101,7 +100,7 @@ def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
         yield warning(
             "min-insync-not-known",
             f"min.insync.replicas of {counted(len(without), 'topic')} is not known:"
-            f" {some(without)}. {why.what if why else ''}".rstrip(),
+            f" {first_few(without)}. {why.what if why else ''}".rstrip(),
             "Whether writes with acks=all are refused there, now or at the next restart, is not"
             " known either.",
             (why and why.next_step) or "Repeat it when brokers have less to do.",
@@ -163,7 +162,8 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
     if single and several:
         yield warning(
             "single-replica",
-            f"{counted(len(single), 'topic', 'have')} partitions with one replica: {some(single)}.",
+            f"{counted(len(single), 'topic', 'have')} partitions with one replica:"
+            f" {first_few(single)}.",
             "Their leaders cannot move: while the broker restarts, nobody writes or reads there.",
             "Add replicas: "
             + Command("reassign --replication-factor 3", topic=named_for_command(single)),
@@ -195,7 +195,7 @@ def _no_more_than_min_insync(topics: Sequence[str], change: str) -> Finding:
     return warning(
         "no-spare-replica",
         f"{counted(len(topics), 'topic', 'have')} no more replicas than min.insync.replicas:"
-        f" {some(topics)}.",
+        f" {first_few(topics)}.",
         "Whenever one of their brokers restarts, writes with acks=all are refused.",
         change,
     )
@@ -212,7 +212,7 @@ def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
         yield note(
             "min-insync-1",
             f"{counted(len(weak), 'topic')} of three replicas or more have min.insync.replicas 1:"
-            f" {some(weak)}.",
+            f" {first_few(weak)}.",
             "While the others are out of sync, acks=all means the leader alone; if that one is"
             " lost, so are the records.",
             "Set min.insync.replicas to 2, as a topic's or a broker's setting.",

@@ -6,10 +6,9 @@ from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
     note,
-    some,
     warning,
 )
-from kipctl.counts import agreeing, counted
+from kipctl.counts import agreeing, counted, first_few
 from kipctl.next_step import Command
 from kipctl.severity import Severity
 
@@ -64,7 +63,7 @@ def diskless(facts: ClusterFacts) -> Iterator[Finding]:
     if topics:
         yield note(
             "diskless-topics",
-            f"{counted(len(topics), 'topic', 'are')} diskless: {some(topics)}.",
+            f"{counted(len(topics), 'topic', 'are')} diskless: {first_few(topics)}.",
             "Each client is shown a broker of its own rack as their leader, at the same epoch: to"
             " look at leaders or to move them means nothing there.",
             "Leave them out of what elect, reassign and wait are given: --topic.",

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import Finding, capital, note, problem, some, warning
-from kipctl.counts import broker_list, counted
+from kipctl.cluster.inspect.findings.finding import Finding, capital, note, problem, warning
+from kipctl.counts import broker_list, counted, first_few
 from kipctl.next_step import Command
 
 
@@ -16,7 +16,7 @@ def failed_directories(facts: ClusterFacts) -> Iterator[Finding]:
         failed = [directory for directory in broker.directories if directory.error]
         if not failed and not offline[broker.id]:
             continue
-        where = some([f"{directory.path} ({directory.error})" for directory in failed])
+        where = first_few([f"{directory.path} ({directory.error})" for directory in failed])
         what = (
             f"Broker {broker.id} is alive, and "
             f"{counted(offline[broker.id], 'replica', 'have')} gone offline"
@@ -55,7 +55,7 @@ def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
         yield note(
             "log-directory-cordoned",
             f"Some log directories of {broker_list(some_of)} are cordoned (KIP-1066):"
-            f" {some(paths)}.",
+            f" {first_few(paths)}.",
             "New replicas go to the other directories there, which fill up sooner.",
             uncordon,
         )
@@ -63,7 +63,7 @@ def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
         yield note(
             "log-directories-not-known",
             f"{capital(broker_list(mute, 'do'))} not report log"
-            f" directories: {some(sorted(set(mute.values())))}.",
+            f" directories: {first_few(sorted(set(mute.values())))}.",
             "Whether one has failed or is cordoned is not known.",
             "Ask as a user who may Describe the cluster.",
         )

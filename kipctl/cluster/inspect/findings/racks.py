@@ -8,11 +8,10 @@ from kipctl.cluster.inspect.findings.finding import (
     capital,
     named_for_command,
     note,
-    some,
     warning,
 )
 from kipctl.cluster.snapshot import Partition
-from kipctl.counts import broker_list, counted
+from kipctl.counts import broker_list, counted, first_few
 from kipctl.next_step import Command
 from kipctl.severity import Severity
 
@@ -56,7 +55,7 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
                 "replicas-in-one-rack",
                 f"{counted(len(together), 'topic', 'have')} partitions with all replicas in one"
                 " rack:"
-                f" {some(together)}.",
+                f" {first_few(together)}.",
                 "If that rack fails they are gone; consumers elsewhere read across racks.",
                 "Spread them: "
                 + Command("reassign --rack-aware", topic=named_for_command(together)),

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import Finding, note, some, warning
+from kipctl.cluster.inspect.findings.finding import Finding, note, warning
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import RATES
-from kipctl.counts import counted
+from kipctl.counts import agreeing, counted, first_few
 from kipctl.next_step import Command
 
 
@@ -31,7 +31,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
     for broker, partitions in sorted(gone.items()):
         yield _stands_still(
             f"Broker {broker} is not alive, and {counted(len(partitions), 'partition')}"
-            f" {'is' if len(partitions) == 1 else 'are'} on the way to it: {some(partitions)}.",
+            f" {agreeing(len(partitions), 'are')} on the way to it: {first_few(partitions)}.",
             f"Start broker {broker}",
         )
     for broker, still in copying.stalled.items():
@@ -41,7 +41,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
         yield _stands_still(
             f"Broker {broker} copied nothing in {copying.looked_s:g} s{throttled}, though"
             f" {counted(len(still), 'partition')} {'is' if len(still) == 1 else 'are'} on the way"
-            f" to it: {some(still)}.",
+            f" to it: {first_few(still)}.",
             "Raise the throttle, if there is one; look for disk errors, and for leaders that it"
             " cannot reach, in its log",
         )
@@ -49,7 +49,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
         "reassignment-in-progress",
         f"{counted(len(copying.busy), 'partition')}"
         f" {'is' if len(copying.busy) == 1 else 'are'} being reassigned:"
-        f" {some([reassignment.id for reassignment in copying.busy])}.",
+        f" {first_few([reassignment.id for reassignment in copying.busy])}.",
         "Leaders move when their data is copied; other reassignments have to wait.",
         "Watch: " + Command("reassign --list"),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import Finding, note, some
+from kipctl.cluster.inspect.findings.finding import Finding, note
 from kipctl.cluster.throttle_configs import (
     ALL_BROKERS,
     BROKER,
@@ -13,7 +13,7 @@ from kipctl.cluster.throttle_configs import (
     removals,
 )
 from kipctl.cluster.throttles import HeldBack, held_back, needed, waiting_for
-from kipctl.counts import broker_list, counted, format_bytes, format_duration
+from kipctl.counts import broker_list, counted, first_few, format_bytes, format_duration
 from kipctl.next_step import Command
 from kipctl.protocol.describe_configs import ConfigSource
 from kipctl.severity import Severity
@@ -34,8 +34,8 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
     if in_use:
         yield note(
             "throttle-in-use",
-            f"Replication is throttled by {some(sorted({*in_use.values()}))}:"
-            f" {some(sorted(map(str, in_use)))}.",
+            f"Replication is throttled by {first_few(sorted({*in_use.values()}))}:"
+            f" {first_few(sorted(map(str, in_use)))}.",
             "It is removed at the end.",
             "See how far it is: " + Command("changes list"),
         )
@@ -79,7 +79,7 @@ def _catches_up(broker: int, held: HeldBack, bytes_left: int | None) -> Finding:
         "throttle-in-use",
         f"Broker {broker} catches up under a throttle of {held.rate:,} B/s:"
         f" {counted(len(held.partitions), 'partition')} out of sync"
-        f" ({some(held.partitions)}){to_go}.",
+        f" ({first_few(held.partitions)}){to_go}.",
         "Until then its replicas are out of sync. Without the throttle they would copy as fast as"
         " brokers can, beside what clients do.",
         "Watch: "
@@ -96,7 +96,7 @@ def _left(
     topics = sorted({setting.name for setting in left if setting.kind == TOPIC})
     parts = list(_rates(rates))
     if topics:
-        parts.append(f"replicas of {counted(len(topics), 'topic')} ({some(topics)})")
+        parts.append(f"replicas of {counted(len(topics), 'topic')} ({first_few(topics)})")
     other_half = "replicas are listed" if rates else "a rate is set"
     holds = topics and any(setting.kind == BROKER for setting in values)
     by_kipctl = {facts.known_throttles.left.get(one) for one in left.items()}
@@ -109,7 +109,7 @@ def _left(
         "throttle-left-behind",
         Severity.WARNING if holds and not away else Severity.NOTE,
         f"A replication throttle is still set, and nothing that needs it is being reassigned:"
-        f" {' and '.join(parts)}." + (f" Set by {some(names)}." if names else ""),
+        f" {' and '.join(parts)}." + (f" Set by {first_few(names)}." if names else ""),
         f"{broker_list(away, 'are').capitalize()} away, and will catch up no faster."
         if away
         else "Replicas that fall behind, as in a restart, catch up no faster, and stay out of sync"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import Finding, problem, some
+from kipctl.cluster.inspect.findings.finding import Finding, problem
 from kipctl.cluster.open_transactions import abort_command
-from kipctl.counts import counted
+from kipctl.counts import counted, first_few
 
 
 def hanging(facts: ClusterFacts) -> Iterator[Finding]:
@@ -20,7 +20,7 @@ def hanging(facts: ClusterFacts) -> Iterator[Finding]:
         "hanging-transaction",
         f"{counted(len(partitions), 'partition', 'have')} transactions that no coordinator will"
         " end:"
-        f" {some(partitions)}. In {first.id} it is of producer {first.producer_id}, epoch"
+        f" {first_few(partitions)}. In {first.id} it is of producer {first.producer_id}, epoch"
         f" {first.producer_epoch}, and begins at offset {first.start_offset:,}.",
         "Readers with read_committed get nothing beyond it, however much is written and committed;"
         " and compaction stops there.",
