@@ -108,7 +108,9 @@ def main() -> None:
                 if asked.json:
                     asked.json.write_text(json.dumps(figures))
     for experiment, of in figures.items():
-        print(f"\n{experiment}\n\n| measure | other tree | this tree | overlap |\n|---|---|---|---|")
+        print(
+            f"\n{experiment}\n\n| measure | other tree | this tree | overlap |\n|---|---|---|---|"
+        )
         for name in of["this"][0]:
             print(row(name, *([found.get(name) for found in of[side]] for side in trees)))
 

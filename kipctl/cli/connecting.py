@@ -16,7 +16,8 @@ _FROM = "bootstrap_server"
 
 def _options(
     cluster: Annotated[
-        str | None, option("One of clusters.toml. Default: KIPCTL_CLUSTER.", value="CLUSTER")
+        str | None,
+        option("One of clusters.toml, or a lab. Default: KIPCTL_CLUSTER.", value="CLUSTER"),
     ] = None,
     command_config: Annotated[
         str | None,

@@ -102,13 +102,15 @@ class Environment(Streams):
         from, those that are used. Raises UsageError for what is no address, and when
         there is no lab, or more than one.
         """
-        from kipctl.lab.running import the_running_lab
+        from kipctl.lab.running import labs_as_clusters, the_running_lab
         from kipctl.security.settings import is_about_security
         from kipctl.security.weaknesses import weaknesses
         from kipctl.transport.access import access_of, parse_map
         from kipctl.transport.target import repeated_options, target_of, unused
 
-        target = target_of(option, self.connecting, properties or {}, self.variables)
+        target = target_of(
+            option, self.connecting, properties or {}, self.variables, labs_as_clusters
+        )
         given_here = {"command_config": properties_file} | self.connecting
         self._cluster_options = repeated_options(option, given_here)
         servers, given = target.servers, target.properties

@@ -7,6 +7,7 @@ from kipctl.lab.cluster import Lab, running_labs
 from kipctl.next_step import Command
 from kipctl.protocol.address import in_brief
 from kipctl.transport.access import parse_bootstrap_servers
+from kipctl.transport.clusters import NamedCluster
 
 _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
@@ -26,6 +27,20 @@ def labs_elsewhere(asked: Sequence[tuple[str, int]]) -> list[str]:
     ]
 
 
+def labs_as_clusters() -> dict[str, NamedCluster]:
+    """The labs that run, by name, but for those that a run has made for itself."""
+    return {
+        lab.name: NamedCluster(
+            lab.name,
+            lab.bootstrap_server,
+            command_config=str(lab.client_properties or ""),
+            metrics_urls=lab.metrics_urls,
+        )
+        for lab in running_labs()
+        if lab.owner is None
+    }
+
+
 def the_running_lab(say: Callable[[str], None]) -> Lab:
     """The one that a command means which names no cluster. Raises UsageError.
 
@@ -42,10 +57,10 @@ def the_running_lab(say: Callable[[str], None]) -> Lab:
         say(f"Using the running lab {labs[0].name!r} at {in_brief(labs[0].bootstrap_server)}.")
         return labs[0]
     if labs:
-        names = ", ".join(f"{lab.name} ({lab.bootstrap_server})" for lab in labs)
+        names = ", ".join(f"{lab.name} ({in_brief(lab.bootstrap_server)})" for lab in labs)
         raise UsageError(
             f"No cluster was named, and several labs run: {names}.",
-            "Give --bootstrap-server, or set KIPCTL_BOOTSTRAP_SERVER.",
+            f"Give --cluster {labs[0].name}, or another of them.",
         )
     raise UsageError(
         "No cluster was named, and no lab runs.",

@@ -1,6 +1,6 @@
 """Which cluster a command means, and as whom it goes there."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,9 +51,11 @@ def target_of(
     options: Mapping[str, Any],
     properties: Mapping[str, str],
     variables: Mapping[str, str],
+    labs: Callable[[], Mapping[str, NamedCluster]] = dict,
 ) -> Target:
     """`servers` is --bootstrap-server, `options` are those of `connecting`, `properties` those that
-    the command gives to a client of its own.
+    the command gives to a client of its own, `labs` tells the labs that run on this machine: their
+    names are clusters' names too, where clusters.toml has no such one.
 
     What is given to the command beats the environment's variables. A named cluster is reached as
     its entry says, unless --command-config says otherwise. Raises UsageError.
@@ -66,6 +68,8 @@ def target_of(
     servers = servers or given.get("bootstrap.servers")
     if not name and not servers:
         name = variables.get(CLUSTER)
+    if name and name not in known:
+        known = {**labs(), **known}
     cluster = named_cluster(name, known) if name else None
     if cluster is not None:
         servers = cluster.bootstrap_servers

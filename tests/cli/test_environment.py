@@ -17,6 +17,7 @@ from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.lab.certificates import Authority
+from kipctl.next_step import Command
 from kipctl.process import Process, current_process
 from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
@@ -101,6 +102,8 @@ class RunningLab:
     properties: dict[str, str] = field(default_factory=dict)
     owner: Process | None = None
     is_orphan: bool = False
+    client_properties: Path | None = None
+    metrics_urls: tuple[str, ...] = ()
 
 
 @pytest.fixture
@@ -201,6 +204,37 @@ def test_without_a_lab_or_with_several_none_is_chosen(
     labs[:] = running
     with pytest.raises(UsageError, match=refusal):
         environment().access(None)
+
+
+def test_a_running_lab_is_a_cluster_by_its_name(labs: list[RunningLab], tmp_path: Path) -> None:
+    login = tmp_path / "admin.properties"
+    login.write_text("security.protocol=SSL\n")
+    labs[:] = [
+        RunningLab(),
+        RunningLab("other", "127.0.0.1:2", client_properties=login),
+        RunningLab("of-a-run", owner=current_process()),
+    ]
+    where = environment(variables={"XDG_CONFIG_HOME": str(tmp_path)})
+    where.connecting["cluster"] = "other"
+    access = where.access(None)
+    assert (access.name, access.bootstrap_servers) == ("other", "127.0.0.1:2")
+    assert access.security.protocol == "SSL"
+    again = Command("inspect leaders")
+    where.takes_cluster = lambda command: True
+    assert where.typed(again) == again.line(("--cluster", "other"))
+    for name in ("of-a-run", "othr"):
+        where.connecting["cluster"] = name
+        with pytest.raises(UsageError, match="there is: lab, other"):
+            where.access(None)
+
+
+def test_an_entry_of_clusters_toml_comes_before_a_lab_of_its_name(
+    labs: list[RunningLab], tmp_path: Path
+) -> None:
+    where = environment(variables={"XDG_CONFIG_HOME": str(tmp_path)})
+    add_cluster(clusters_file(where.variables), NamedCluster("lab", "kafka1:9092"))
+    where.connecting["cluster"] = "lab"
+    assert where.access(None).bootstrap_servers == "kafka1:9092"
 
 
 def test_the_lab_of_a_run_is_never_the_default_and_named_when_its_run_is_gone(
