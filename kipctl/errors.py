@@ -1,6 +1,6 @@
 """Every error a user can meet, and the exit statuses."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Self
@@ -137,3 +137,9 @@ def did_you_mean(given: object, known: Iterable[object], alike: float = 0.6) -> 
 
     near = get_close_matches(str(given), map(str, known), n=1, cutoff=alike)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def no_such(kind: str, name: str, known: Collection[str]) -> str:
+    """A refusal of a name that no thing of the kind has, with those that they have."""
+    listed = f"; there is: {', '.join(known)}" if known else ", and no other"
+    return f"There is no {kind} {name!r}{listed}.{did_you_mean(name, known)}"

@@ -11,7 +11,7 @@ import msgspec
 
 from kipctl import java_properties, process
 from kipctl.counts import counted
-from kipctl.errors import RefusedError, UsageError, did_you_mean
+from kipctl.errors import RefusedError, UsageError, no_such
 from kipctl.lab import ports
 from kipctl.lab.exporter import fetched_exporter
 from kipctl.lab.jars import KafkaJars
@@ -393,9 +393,7 @@ def no_such_lab(name: str) -> UsageError:
     """That there is none of this name, with those that there are."""
     names = [lab.name for lab in labs()]
     return UsageError(
-        f"There is no lab named {name!r}"
-        f"{'; there is: ' if names else ', and no other'}{', '.join(names)}."
-        f"{did_you_mean(name, names)}",
+        no_such("lab", name, names),
         f"Say which: --name {names[0]}"
         if names
         else "Start one: " + Command("lab up", name=name if name != LabSpec().name else None),

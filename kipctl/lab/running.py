@@ -17,18 +17,23 @@ def orphaned(lab: str) -> str:
     return f"The run that made lab {lab!r} is gone. Remove it: " + Command("lab down", name=lab)
 
 
+def labs_of_users() -> list[Lab]:
+    """The labs that run, but for those that a run has made for itself: they are nobody else's, and
+    least of all one that nobody looks after."""
+    return [lab for lab in running_labs() if lab.owner is None]
+
+
 def labs_elsewhere(asked: Sequence[tuple[str, int]]) -> list[str]:
     """The labs that are not where this machine was asked for a cluster, and their addresses."""
     return [
         f"{lab.name!r} at {in_brief(lab.bootstrap_server)}"
-        for lab in (running_labs() if any(host in _THIS_MACHINE for host, _ in asked) else ())
-        if lab.owner is None
-        and set(asked).isdisjoint(parse_bootstrap_servers(lab.bootstrap_server))
+        for lab in (labs_of_users() if any(host in _THIS_MACHINE for host, _ in asked) else ())
+        if set(asked).isdisjoint(parse_bootstrap_servers(lab.bootstrap_server))
     ]
 
 
 def labs_as_clusters() -> dict[str, NamedCluster]:
-    """The labs that run, by name, but for those that a run has made for itself."""
+    """The labs that a user may name, by name, as an entry of clusters.toml has them."""
     return {
         lab.name: NamedCluster(
             lab.name,
@@ -36,8 +41,7 @@ def labs_as_clusters() -> dict[str, NamedCluster]:
             command_config=str(lab.client_properties or ""),
             metrics_urls=lab.metrics_urls,
         )
-        for lab in running_labs()
-        if lab.owner is None
+        for lab in labs_of_users()
     }
 
 
@@ -46,13 +50,10 @@ def the_running_lab(say: Callable[[str], None]) -> Lab:
 
     It is said which one that is, and of which labs the run is gone.
     """
-
-    running = running_labs()
-    # A run's own lab is nobody else's, and least of all one that nobody looks after.
-    labs = [lab for lab in running if lab.owner is None]
-    for lab in running:
+    for lab in running_labs():
         if lab.is_orphan:
             say(orphaned(lab.name))
+    labs = labs_of_users()
     if len(labs) == 1:
         say(f"Using the running lab {labs[0].name!r} at {in_brief(labs[0].bootstrap_server)}.")
         return labs[0]

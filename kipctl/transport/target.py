@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kipctl.errors import UsageError, did_you_mean
+from kipctl.errors import UsageError, no_such
 from kipctl.java_properties import is_ascii, read
 from kipctl.next_step import Command
 from kipctl.security.dialects import as_javas
@@ -69,7 +69,7 @@ def target_of(
     if not name and not servers:
         name = variables.get(CLUSTER)
     if name and name not in known:
-        known = {**labs(), **known}
+        known = {**known, **labs()}
     cluster = named_cluster(name, known) if name else None
     if cluster is not None:
         servers = cluster.bootstrap_servers
@@ -120,9 +120,7 @@ def named_cluster(name: str, known: Mapping[str, NamedCluster]) -> NamedCluster:
     """The one of that name. Raises UsageError, which names those that there are."""
     if name not in known:
         raise UsageError(
-            f"There is no cluster {name!r}"
-            f"{'; there is: ' if known else ', and no other'}{', '.join(known)}."
-            f"{did_you_mean(name, known)}",
+            no_such("cluster", name, known),
             "Add it: " + Command("clusters add NAME --bootstrap-server HOST:PORT"),
         )
     return known[name]

@@ -17,7 +17,6 @@ from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.lab.certificates import Authority
-from kipctl.next_step import Command
 from kipctl.process import Process, current_process
 from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
@@ -206,37 +205,6 @@ def test_without_a_lab_or_with_several_none_is_chosen(
         environment().access(None)
 
 
-def test_a_running_lab_is_a_cluster_by_its_name(labs: list[RunningLab], tmp_path: Path) -> None:
-    login = tmp_path / "admin.properties"
-    login.write_text("security.protocol=SSL\n")
-    labs[:] = [
-        RunningLab(),
-        RunningLab("other", "127.0.0.1:2", client_properties=login),
-        RunningLab("of-a-run", owner=current_process()),
-    ]
-    where = environment(variables={"XDG_CONFIG_HOME": str(tmp_path)})
-    where.connecting["cluster"] = "other"
-    access = where.access(None)
-    assert (access.name, access.bootstrap_servers) == ("other", "127.0.0.1:2")
-    assert access.security.protocol == "SSL"
-    again = Command("inspect leaders")
-    where.takes_cluster = lambda command: True
-    assert where.typed(again) == again.line(("--cluster", "other"))
-    for name in ("of-a-run", "othr"):
-        where.connecting["cluster"] = name
-        with pytest.raises(UsageError, match="there is: lab, other"):
-            where.access(None)
-
-
-def test_an_entry_of_clusters_toml_comes_before_a_lab_of_its_name(
-    labs: list[RunningLab], tmp_path: Path
-) -> None:
-    where = environment(variables={"XDG_CONFIG_HOME": str(tmp_path)})
-    add_cluster(clusters_file(where.variables), NamedCluster("lab", "kafka1:9092"))
-    where.connecting["cluster"] = "lab"
-    assert where.access(None).bootstrap_servers == "kafka1:9092"
-
-
 def test_the_lab_of_a_run_is_never_the_default_and_named_when_its_run_is_gone(
     labs: list[RunningLab],
 ) -> None:
@@ -376,6 +344,9 @@ def reaching(
         # What a command gives to its own client beats a variable too.
         ({"bootstrap.servers": "c:1"}, {"KIPCTL_CLUSTER": "a"}, "c:1", "User:ANONYMOUS"),
         ({"cluster": "a", "bootstrap.servers": "c:1"}, {}, "a:1", "User:a"),
+        # A running lab's name is a cluster's, where no entry has it.
+        ({"cluster": "lab"}, {}, "127.0.0.1:1", "User:other"),
+        ({}, {"KIPCTL_CLUSTER": "lab"}, "127.0.0.1:1", "User:other"),
     ],
 )
 def test_which_cluster_is_meant_and_as_whom(
@@ -384,13 +355,16 @@ def test_which_cluster_is_meant_and_as_whom(
     servers: str,
     principal: str,
     clusters: dict[str, str],
+    labs: list[RunningLab],
 ) -> None:
+    labs[0].client_properties = Path(clusters["OTHER"])
+    labs.append(RunningLab("a"))
     properties = {n: v for n, v in options.items() if n == "bootstrap.servers"}
     named = {n: v for n, v in options.items() if n in ("cluster", "command_config")}
     where = reaching(clusters, variables, named)
     access = where.access(options.get("servers"), properties)
     assert (str(access), access.security.principal) == (servers, principal)
-    assert access.name == ("" if servers == "c:1" else servers[0])
+    assert access.name == {"a:1": "a", "b:1": "b", "c:1": "", "127.0.0.1:1": "lab"}[servers]
     is_silent = options.get("command_config") == "SILENT"
     assert ("silent.properties says nothing of security: " in told(where)) is is_silent
 
@@ -399,12 +373,17 @@ def test_which_cluster_is_meant_and_as_whom(
     ("connecting", "servers", "told"),
     [
         ({"cluster": "a"}, "c:1", "name two clusters"),
-        ({"cluster": "never"}, None, "no cluster 'never'; there is: a, b"),
+        ({"cluster": "never"}, None, "no cluster 'never'; there is: a, b, lab\\."),
     ],
 )
 def test_what_does_not_go_together_is_refused(
-    connecting: dict[str, str], servers: str | None, told: str, clusters: dict[str, str]
+    connecting: dict[str, str],
+    servers: str | None,
+    told: str,
+    clusters: dict[str, str],
+    labs: list[RunningLab],
 ) -> None:
+    labs.append(RunningLab("of-a-run", owner=current_process()))
     where = reaching(clusters, {}, connecting)
     with pytest.raises(UsageError, match=told):
         where.access(servers)

@@ -19,13 +19,12 @@ def no_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             ["down"],
             2,
-            "kipctl: There is no lab named 'default', and no other.\nStart one: kipctl lab up\n",
+            "kipctl: There is no lab 'default', and no other.\nStart one: kipctl lab up\n",
         ),
         (
             ["down", "--name", "../x"],
             2,
-            "kipctl: There is no lab named '../x', and no other.\n"
-            "Start one: kipctl lab up --name ../x\n",
+            "kipctl: There is no lab '../x', and no other.\nStart one: kipctl lab up --name ../x\n",
         ),
         (
             ["up", "--topic", "orders:6:0"],
@@ -36,7 +35,7 @@ def no_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             ["stop", "1", "--name", "x"],
             2,
-            "kipctl: There is no lab named 'x', and no other.\nStart one: kipctl lab up --name x\n",
+            "kipctl: There is no lab 'x', and no other.\nStart one: kipctl lab up --name x\n",
         ),
         (
             ["up", "--config", "num.io.threads"],
@@ -109,7 +108,7 @@ def test_of_several_labs_the_one_called_default_is_meant_or_a_name_is_asked_for(
     assert kipctl_lab("down") == (
         2,
         "",
-        "kipctl: There is no lab named 'default'; there is: ux, vx.\nSay which: --name ux\n",
+        "kipctl: There is no lab 'default'; there is: ux, vx.\nSay which: --name ux\n",
     )
     recorded_lab(no_labs / "default")
     assert kipctl_lab("down") == (0, "", "Lab 'default' is down; nothing of it is left.\n")
