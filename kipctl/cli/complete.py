@@ -170,10 +170,9 @@ def _nodes(words: Sequence[str], environment: "Environment") -> Iterable[str]:
 
 
 def _clusters(words: Sequence[str], environment: "Environment") -> Iterable[str]:
-    from kipctl.lab.running import labs_as_clusters
     from kipctl.transport.clusters import clusters_file, named_clusters
 
-    return {**named_clusters(clusters_file(environment.variables)), **labs_as_clusters()}
+    return named_clusters(clusters_file(environment.variables))
 
 
 def _arms(words: Sequence[str], environment: "Environment") -> Iterable[str]:

@@ -17,7 +17,7 @@ _FROM = "bootstrap_server"
 def _options(
     cluster: Annotated[
         str | None,
-        option("One of clusters.toml, or a lab. Default: KIPCTL_CLUSTER.", value="CLUSTER"),
+        option("Of clusters.toml, or a running lab. Default: KIPCTL_CLUSTER.", value="CLUSTER|LAB"),
     ] = None,
     command_config: Annotated[
         str | None,

@@ -39,6 +39,7 @@ def at(home: Path, servers: str = "127.0.0.1:1") -> Environment:
         ("[NODE]...", ("NODE",)),
         ("BROKER,...", ("BROKER",)),
         ("BROKER|RACK", ("BROKER", "RACK")),
+        ("CLUSTER|LAB", ("CLUSTER", "LAB")),
         ("NAME|DIR", ()),
         ("TOPIC:PARTITION", ()),
         ("", ()),
@@ -53,7 +54,7 @@ def test_the_word_in_help_says_which_values_there_are(word: str, values: tuple[s
     [
         ("RUN...", "kipctl runs show ", ["after", "before", "before-2"]),
         ("RUN...", "kipctl runs remove after be", ["before", "before-2"]),
-        ("CLUSTER", "kipctl inspect leaders --cluster=", ["east"]),
+        ("CLUSTER|LAB", "kipctl inspect leaders --cluster=", ["east"]),
         ("CLUSTER", "kipctl clusters show w", []),
         ("ARM,...", "kipctl x --arms probe-kip", ["probe-kip951"]),
         ("ARM,...", "kipctl x --arms librdkafka,librd", ["librdkafka,librdkafka-1ms"]),
