@@ -379,63 +379,58 @@ def log4j_config(
     it does so from the start, and there is room for four files of 64 MB; without, once its level is
     changed, and it is rolled as server.log is.
     """
-    chosen = {
-        "folder": folder,
-        "level": "DEBUG" if request_log else "WARN",
-        "size": "64MB" if request_log else "10MB",
-        "old_files": 3 if request_log else 1,
-    }
-    if is_kafka_4(kafka_version):
-        path = folder / "log4j2.properties"
-        return path.name, _LOG4J_2.format(**chosen), f"-Dlog4j2.configurationFile={path}"
-    path = folder / "log4j.properties"
-    return path.name, _LOG4J_1.format(**chosen), f"-Dlog4j.configuration=file:{path}"
+    logs: dict[str, tuple[str, int]] = {"server": ("10MB", 1), "request": ("10MB", 1)}
+    if request_log:
+        logs["request"] = ("64MB", 3)
+    name, option, appender, loggers = _LOG4J_2 if is_kafka_4(kafka_version) else _LOG4J_1
+    appenders = (
+        appender.format(name=log, file=folder / f"{log}.log", size=size, old_files=old_files)
+        for log, (size, old_files) in logs.items()
+    )
+    text = "".join(appenders) + loggers.format(level="DEBUG" if request_log else "WARN")
+    return name, text, f"{option}{folder / name}"
 
 
-_LOG4J_2 = """\
+_LOG4J_2 = (
+    "log4j2.properties",
+    "-Dlog4j2.configurationFile=",
+    """\
+appender.{name}.type = RollingFile
+appender.{name}.name = {name}
+appender.{name}.fileName = {file}
+appender.{name}.filePattern = {file}.%i
+appender.{name}.layout.type = PatternLayout
+appender.{name}.layout.pattern = [%d] %p %m (%c)%n
+appender.{name}.policy.type = SizeBasedTriggeringPolicy
+appender.{name}.policy.size = {size}
+appender.{name}.strategy.type = DefaultRolloverStrategy
+appender.{name}.strategy.max = {old_files}
+""",
+    """\
 status = error
-appender.server.type = RollingFile
-appender.server.name = server
-appender.server.fileName = {folder}/server.log
-appender.server.filePattern = {folder}/server.log.%i
-appender.server.layout.type = PatternLayout
-appender.server.layout.pattern = [%d] %p %m (%c)%n
-appender.server.policy.type = SizeBasedTriggeringPolicy
-appender.server.policy.size = 10MB
-appender.server.strategy.type = DefaultRolloverStrategy
-appender.server.strategy.max = 1
-appender.request.type = RollingFile
-appender.request.name = request
-appender.request.fileName = {folder}/request.log
-appender.request.filePattern = {folder}/request.log.%i
-appender.request.layout.type = PatternLayout
-appender.request.layout.pattern = [%d] %p %m (%c)%n
-appender.request.policy.type = SizeBasedTriggeringPolicy
-appender.request.policy.size = {size}
-appender.request.strategy.type = DefaultRolloverStrategy
-appender.request.strategy.max = {old_files}
 rootLogger.level = info
 rootLogger.appenderRef.server.ref = server
 logger.request.name = kafka.request.logger
 logger.request.level = {level}
 logger.request.additivity = false
 logger.request.appenderRef.request.ref = request
-"""
-
-_LOG4J_1 = """\
+""",
+)
+_LOG4J_1 = (
+    "log4j.properties",
+    "-Dlog4j.configuration=file:",
+    """\
+log4j.appender.{name}=org.apache.log4j.RollingFileAppender
+log4j.appender.{name}.File={file}
+log4j.appender.{name}.MaxFileSize={size}
+log4j.appender.{name}.MaxBackupIndex={old_files}
+log4j.appender.{name}.layout=org.apache.log4j.PatternLayout
+log4j.appender.{name}.layout.ConversionPattern=[%d] %p %m (%c)%n
+""",
+    """\
 log4j.rootLogger=INFO, server
-log4j.appender.server=org.apache.log4j.RollingFileAppender
-log4j.appender.server.File={folder}/server.log
-log4j.appender.server.MaxFileSize=10MB
-log4j.appender.server.MaxBackupIndex=1
-log4j.appender.server.layout=org.apache.log4j.PatternLayout
-log4j.appender.server.layout.ConversionPattern=[%d] %p %m (%c)%n
-log4j.appender.request=org.apache.log4j.RollingFileAppender
-log4j.appender.request.File={folder}/request.log
-log4j.appender.request.MaxFileSize={size}
-log4j.appender.request.MaxBackupIndex={old_files}
-log4j.appender.request.layout=org.apache.log4j.PatternLayout
-log4j.appender.request.layout.ConversionPattern=[%d] %p %m (%c)%n
 log4j.logger.kafka.request.logger={level}, request
 log4j.additivity.kafka.request.logger=false
-"""
+""",
+)
+"""Of a file of logging: its name, Java's option, an appender, and the loggers."""
