@@ -162,11 +162,10 @@ def _labs(words: Sequence[str], environment: "Environment") -> Iterable[str]:
 
 
 def _nodes(words: Sequence[str], environment: "Environment") -> Iterable[str]:
-    from kipctl.cli.commands.lab import lab_name
-    from kipctl.lab.cluster import Lab
+    from kipctl.cli.commands.lab import lab_of
 
-    chosen = lab_name([None, *_given(words, "--name")][-1])
-    return (str(node.id) for node in Lab.load(chosen).nodes)
+    lab = lab_of([None, *_given(words, "--name")][-1])
+    return (str(node.id) for node in lab.nodes)
 
 
 def _clusters(words: Sequence[str], environment: "Environment") -> Iterable[str]:

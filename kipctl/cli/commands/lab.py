@@ -51,6 +51,13 @@ def lab_name(name: str | None) -> str:
     return name or (there[0] if len(there) == 1 else _DEFAULT.name)
 
 
+def lab_of(name: str | None) -> "Lab":
+    """The one of `lab_name`. Raises UsageError where there is none of that name."""
+    from kipctl.lab.cluster import Lab
+
+    return Lab.load(lab_name(name))
+
+
 @app.command()
 def up(
     environment: Environment,
@@ -195,9 +202,7 @@ def stop(
 @app.command()
 def start(environment: Environment, chosen: NodesOptions) -> None:
     """Start nodes that were stopped or that crashed, and wait until they are ready."""
-    from kipctl.lab.cluster import Lab
-
-    lab = Lab.load(lab_name(chosen.name))
+    lab = lab_of(chosen.name)
     with environment.progress(f"Starting nodes of lab {lab.name!r}."):
         lab.start(*(chosen.nodes or (node.id for node in lab.nodes)))
     environment.report(lab_report("start", [lab]), chosen.output)
@@ -217,9 +222,7 @@ def restart(
     """
     release: Release | None = None
     if kafka_version is not None:
-        from kipctl.lab.cluster import Lab
-
-        lab = Lab.load(lab_name(chosen.name))
+        lab = lab_of(chosen.name)
         with environment.progress(f"Kafka {kafka_version} for lab {lab.name!r}.") as progress:
             release = lab.release(kafka_version, progress)
     _each_node(environment, "restart", chosen, lambda lab, node_id: lab.restart(node_id, release))
@@ -247,11 +250,10 @@ def logs(
 ) -> None:
     """Print the last lines of the nodes' logs."""
     stdout = environment.stdout
-    from kipctl.lab.cluster import Lab
     from kipctl.lab.logs import follow as follow_logs
     from kipctl.lab.logs import tail
 
-    lab = Lab.load(lab_name(name))
+    lab = lab_of(name)
     chosen = lab.nodes if node is None else (lab.node(node),)
     # Lines of several nodes say whose they are.
     prefixes = {n.log_path: f"{n.spec.label} | " if node is None else "" for n in chosen}
@@ -274,9 +276,7 @@ def _each_node(
     environment: Environment, command: str, chosen: NodesOptions, act: "Callable[[Lab, int], None]"
 ) -> None:
     """Act on one node after the other, and show how the lab stands then."""
-    from kipctl.lab.cluster import Lab
-
-    lab = Lab.load(lab_name(chosen.name))
+    lab = lab_of(chosen.name)
     nodes = [lab.node(node_id) for node_id in chosen.nodes] if chosen.nodes else lab.nodes
     with environment.progress(f"Lab {lab.name!r}: {command}.") as progress:
         for node in nodes:
