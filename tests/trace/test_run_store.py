@@ -1,7 +1,7 @@
 """The run store: names and folders, what is found in them, what leaves and what is removed."""
 
 import json
-import tarfile
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +205,13 @@ def test_a_runs_size_is_that_of_its_files(store: dict[str, str]) -> None:
 SECRET = {"producer": {"acks": "all", "sasl.password": "hunter2", "deep": [{"token": "hunter2"}]}}
 
 
+def unpack(archive: Path) -> None:
+    """As a user does. (`tarfile` wants a filter from Python 3.12 on, and 3.11.2 knows none.)"""
+    into = archive.parent / "unpacked"
+    into.mkdir()
+    subprocess.run(["tar", "-xzf", archive, "-C", into], check=True)
+
+
 def test_no_secret_leaves_even_if_one_was_recorded(tmp_path: Path, store: dict[str, str]) -> None:
     run = stored(store, "r", **SECRET)
     shown = read_stored_run(run.folder).description
@@ -212,8 +219,7 @@ def test_no_secret_leaves_even_if_one_was_recorded(tmp_path: Path, store: dict[s
     assert shown["producer"]["acks"] == "all"
     export_archive(run, tmp_path / "r.tar.gz")
     export_csv(run, tmp_path / "csv")
-    with tarfile.open(tmp_path / "r.tar.gz") as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+    unpack(tmp_path / "r.tar.gz")
     texts = [
         json.dumps(dict(shown)),
         (tmp_path / "unpacked/r/run.json").read_text(),
@@ -229,8 +235,7 @@ def test_an_archive_unpacks_to_the_run(tmp_path: Path, store: dict[str, str]) ->
     (run.folder / ".rows").mkdir()
     archived = tmp_path / "out.tar.gz"
     assert export_archive(run, archived) == archived.stat().st_size
-    with tarfile.open(archived) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+    unpack(archived)
     again = find_run(str(tmp_path / "unpacked/r"), store)
     assert again.description == run.description
     for name in DATASETS:
