@@ -34,6 +34,10 @@ class ErrorCode(IntEnum):
         member.retriable = False
         return member
 
+    def __reduce_ex__(self, protocol: object) -> tuple[type["ErrorCode"], tuple[int]]:
+        # Python 3.11.2, Debian's, pickles members by their names, and a newer code has none.
+        return type(self), (int(self),)
+
     UNKNOWN_SERVER_ERROR = -1, "the broker met an unexpected error; its log says more"
     NONE = 0, "no error"
     OFFSET_OUT_OF_RANGE = 1, "the offset is outside the log"
