@@ -7,7 +7,7 @@ throttled, paced), say.
 from contextlib import nullcontext
 from dataclasses import replace
 
-from kipctl.changes.change import Change, ChangeRun, Done, Seen
+from kipctl.changes.change import Change, ChangeRun, Done, Seen, nothing_changed_yet
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.plan_result import require_all_done
 from kipctl.changes.guard_interface import GuardSession
@@ -67,7 +67,8 @@ def _guarded(run: ChangeRun, change: Change[Seen, Done], seen: Seen) -> tuple[Se
 def _execute(run: ChangeRun, change: Change[Seen, Done], seen: Seen) -> tuple[Seen, Done]:
     """In the lock: look again, write down, carry out."""
     context = run.context
-    again = change.look_again(run, seen)
+    with nothing_changed_yet():
+        again = change.look_again(run, seen)
     title = change.title(again)
     with (
         change.recorded(run, again) as run.entry,

@@ -14,7 +14,7 @@ from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.reassign import Failure, topic_ids
 from kipctl.changes.execution.safety_checks import require_no_reassignments
 from kipctl.changes.execution.throttled_change import kept_throttles, throttle_for, throttled
-from kipctl.changes.journal.entry import Entry, ExecutionOptions
+from kipctl.changes.journal.entry import NOTHING_CHANGED, Entry, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.log_sizes import ask_log_sizes
 from kipctl.changes.plans.plan import Plan
@@ -22,7 +22,7 @@ from kipctl.changes.proposal import Proposal, emptied_brokers
 from kipctl.changes.throttle import NotRestored
 from kipctl.changes.ui import PlanShown
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.errors import InterruptedRunError, KipctlError
+from kipctl.errors import InterruptedRunError, KipctlError, TimedOutError, UnreachableError
 from kipctl.next_step import Command
 
 
@@ -60,6 +60,18 @@ class ChangeRun:
     settings: ExecutionSettings = field(default_factory=ExecutionSettings)
     is_locked: bool = True
     not_restored: list[NotRestored] = field(default_factory=list)
+
+
+@contextmanager
+def nothing_changed_yet() -> Iterator[None]:
+    """Whoever stops it inside, or what it cannot reach then, is told so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError("Interrupted before anything was changed.") from None
+    except (TimedOutError, UnreachableError) as error:
+        error.what += f" {NOTHING_CHANGED}"
+        raise
 
 
 Seen = TypeVar("Seen", bound=Counted)
@@ -223,7 +235,7 @@ class ReplicaChange(Change[SeenReplicas, Done]):
             pace.batch, pace.between_s, self.elects, pace.throttle, pace.concurrent
         )
         copied = [move for phase in phases or (plan,) for move in phase.moves]
-        try:
+        with nothing_changed_yet():
             entry = run.journal.save(
                 {move.id: move.before for move in plan.moves},
                 plan.target,
@@ -236,8 +248,6 @@ class ReplicaChange(Change[SeenReplicas, Done]):
                 guard=context.guard.record,
                 phases=[phase.target for phase in phases],
             )
-        except KeyboardInterrupt:
-            raise InterruptedRunError("Interrupted before anything was changed.") from None
         say, left = context.ui.say, run.not_restored
         with throttled(context.cluster, entry, plan.moves, say, left):
             yield entry

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 
-from kipctl.changes.change import Change, ChangeRun
+from kipctl.changes.change import Change, ChangeRun, nothing_changed_yet
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import described, restore_throttles, throttled_for
 from kipctl.changes.execution.disk_moves import (
@@ -118,25 +118,28 @@ class DiskChange(Change[DiskProposal, DiskResult]):
     def recorded(self, run: ChangeRun, again: DiskProposal) -> Iterator[Entry | None]:
         context, cluster = run.context, run.context.cluster
         entry, throttle, to_set = self.begun and self.begun.reload(), None, None
-        if entry and entry.throttle:
-            to_set, _ = throttle_left(entry, settings_now(cluster, entry.throttle, cluster.nodes))
-        elif context.throttle is not None:
-            wanted = rates_of({m.broker for m in again.moves}, context.throttle, (DISK_RATE,))
-            throttle = prepare_throttle(cluster, wanted, kept_throttles(run.journal))
-            entry = entry and entry.with_throttle(throttle)
-        if entry is None:
-            entry = run.journal.save(
-                again.replicas,
-                again.replicas,
-                context.origin,
-                topic_ids(cluster, sorted({move.id.topic for move in again.moves})),
-                self.undoes.id if self.undoes else "",
-                ExecutionOptions(1, 0.0, False, context.throttle),
-                throttle,
-                kind=ChangeKind.DISKS,
-                guard=context.guard.record,
-                disks=again.moves,
-            )
+        with nothing_changed_yet():
+            if entry and entry.throttle:
+                to_set, _ = throttle_left(
+                    entry, settings_now(cluster, entry.throttle, cluster.nodes)
+                )
+            elif context.throttle is not None:
+                wanted = rates_of({m.broker for m in again.moves}, context.throttle, (DISK_RATE,))
+                throttle = prepare_throttle(cluster, wanted, kept_throttles(run.journal))
+                entry = entry and entry.with_throttle(throttle)
+            if entry is None:
+                entry = run.journal.save(
+                    again.replicas,
+                    again.replicas,
+                    context.origin,
+                    topic_ids(cluster, sorted({move.id.topic for move in again.moves})),
+                    self.undoes.id if self.undoes else "",
+                    ExecutionOptions(1, 0.0, False, context.throttle),
+                    throttle,
+                    kind=ChangeKind.DISKS,
+                    guard=context.guard.record,
+                    disks=again.moves,
+                )
         copies = partial(is_copying, cluster, again.moves)
         say, left = context.ui.say, run.not_restored
         with throttled(cluster, entry, (), say, left, to_set, copies):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kipctl.changes import disks
 from kipctl.changes.carry_out import carry_out
-from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
+from kipctl.changes.change import ChangeRun, ReplicaChange, nothing_changed_yet, report_moves
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.elect import resumed_election
 from kipctl.changes.entries import (
@@ -126,7 +126,8 @@ class Resume(ReplicaChange[ResumeProposal, PlanResult]):
         entry, context = self.entry.reload(), run.context
         to_set: Throttle | None = again.left.to_set_for_copies
         kept = kept_beside(entry)
-        wanted = throttle_for(context.cluster, again.left.moves, self.how, kept)
+        with nothing_changed_yet():
+            wanted = throttle_for(context.cluster, again.left.moves, self.how, kept)
         if entry.throttle is None and wanted:
             entry, to_set = entry.with_throttle(wanted), None
         with throttled(context.cluster, entry, again.left.moves, context.ui.say, [], to_set):

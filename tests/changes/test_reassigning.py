@@ -16,6 +16,7 @@ from kipctl.changes.execution.safety_checks import changed_since
 from kipctl.changes.journal.entry import Entry, EntryState, Origin
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import UsageError
+from kipctl.protocol.describe_configs import DescribeConfigsRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest
@@ -417,6 +418,19 @@ def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(fake: R
     assert fake.states() == ["refused", "done"]
     fake.kipctl(ROLLBACK, fake.entries()[1].id)
     assert set(fake.leaders().values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("request_type", "before"), [(MetadataRequest, 4), (DescribeConfigsRequest, 0)]
+)
+def test_a_broker_that_goes_before_anything_is_written_down(
+    fake: Reassigning, request_type: type, before: int
+) -> None:
+    fake.stumbles[request_type] = [*[None] * before, *[HANG_UP] * 50]
+    held = fake.replicas()
+    ran = fake.kipctl("reassign --drain 3 --throttle 1MB/s --yes", status=3)
+    assert "Nothing was changed." in ran.err
+    assert (fake.replicas(), fake.states(), fake.configs) == (held, [], {})
 
 
 def test_a_journal_that_cannot_be_written_any_more_does_not_undo_what_was_done(
