@@ -141,10 +141,10 @@ def test_copies_are_listed_and_given_up_from_another_terminal(
     with moving.begin("50kB/s") as running:
         (copied,) = kipctl("reassign --list -o json").document["disks"]
         assert (copied["broker"], copied["to_log_dir"]) == (1, str(moving.after))
-        kipctl("changes cancel --yes")
+        cancelled = kipctl("changes cancel --yes")
         _, said = running.communicate(timeout=120)
+    assert running.returncode == 4, (said, cancelled.out)
     assert "its copy was given up by somebody else" in " ".join(said.split())
-    assert running.returncode == 4
     assert (moving.where(), moving.is_copied, moving.is_throttled) == (
         [moving.before],
         False,
