@@ -43,7 +43,7 @@ def measures(experiment: str, document: Any) -> Iterator[tuple[str, float | None
     """Names and values of what an experiment's document of one run says."""
     if experiment == "closest-replica":
         for client in document["clients"]:
-            for read_from, reads in client["reads"].items():
+            for read_from, reads in client["ways"].items():
                 yield f"{read_from}: own rack, %", reads["own_rack_percent"]
                 yield f"{read_from}: records' p50, ms", at(reads, "latency_ms")["p50"]
                 outage = at(reads["runs"][0], "outage")

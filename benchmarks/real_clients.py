@@ -555,7 +555,7 @@ def said_of_logs(row: Mapping[str, Any]) -> str:
         # A client is named by its id, or by its id and host, as in `shop@127.0.0.1`.
         named = re.compile(rf"{re.escape(row['client_id'])}(@.*)?")
         refused += [one for one in cluster["clients"] if named.fullmatch(one["client"])]
-        software += [one["hints"] for one in cluster["fleet"]]
+        software += [one["hint_behaviour"] for one in cluster["fleet"]]
     return "; ".join([one["verdict"]["sentence"] for one in refused] or software) or "-"
 
 

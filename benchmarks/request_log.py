@@ -128,7 +128,7 @@ def check(document: dict[str, Any], lines: int, counts: dict[str, Any]) -> None:
     fetch_errors: Counter[str] = Counter()
     for cluster in document["clusters"]:
         for row in cluster["apis"]:
-            apis[row["api_key"], row["version"]] += row["requests"]
+            apis[row["api_key"], row["api_version"]] += row["requests"]
         refused.update(cluster["produce_not_leader"])
         fetch_errors.update(cluster["fetch_errors"])
     found = {

@@ -137,11 +137,11 @@ def inspect_leaders(place: Place) -> None:
 
 def inspect_brokers(place: Place) -> None:
     brokers = place.kipctl("inspect brokers")["brokers"]
-    require(all(one["answers"] for one in brokers), "a broker did not answer")
+    require(all(one["is_answering"] for one in brokers), "a broker did not answer")
 
 
 def inspect_metadata(place: Place) -> None:
-    costs = place.kipctl("inspect metadata --measure-convergence --moves 1 --yes")["costs"]
+    costs = place.kipctl("inspect metadata --measure-convergence --moves 1 --yes")["request_costs"]
     require(not any(one["error"] for one in costs), "a broker did not answer")
 
 

@@ -23,8 +23,8 @@ class AnalysedRun(TypedDict):
     leader_discovery: str | None
     throughput: float | None
     acks: str | None
-    failed: str | None
-    stopped: bool
+    failure: str | None
+    is_stopped: bool
     end_of: str | None
 
 
@@ -91,7 +91,7 @@ class ApiUse(TypedDict):
     origin: NotRequired[str | None]
     api: str
     api_key: int
-    version: int
+    api_version: int
     requests: int
 
 
@@ -120,7 +120,7 @@ class FollowedHints(TypedDict):
 class EpisodeWaits(TypedDict):
     """Of what clients waited for, in milliseconds; null where nothing was seen."""
 
-    episodes: int
+    episode_count: int
     p50: float | None
     p99: float | None
     max: float | None
@@ -155,14 +155,14 @@ class RackBytes(TypedDict):
 class FleetRow(Refused):
     software: str
     version: str
-    clients: int
+    client_count: int
     connections: int
     requests: int
-    hints: str
-    apis: dict[str, dict[str, int]]
-    leader_errors: NotLeader
+    hint_behaviour: str
+    requests_by_api: dict[str, dict[str, int]]
+    not_leader: NotLeader
     metadata: LoggedMetadata
-    reads: RackBytes
+    rack_bytes: RackBytes
 
 
 class LoggedFinding(ClientFinding):
@@ -170,7 +170,7 @@ class LoggedFinding(ClientFinding):
 
     software: str
     version: str
-    clients: int
+    client_count: int
     client_ids: list[str]
 
 
@@ -208,7 +208,7 @@ class MetadataAsker(TypedDict):
 class RackReads(TypedDict):
     client_rack: str
     broker_rack: str | None
-    fetches: int
+    fetch_count: int
     bytes: int
 
 
@@ -219,7 +219,7 @@ LoggedBroker = TypedDict(
         "rack": str | None,
         "advertised": list[str],
         "addresses": list[str],
-        "lines": int,
+        "line_count": int,
         "from": str | None,
         "to": str | None,
         "gaps": list[Gap],
@@ -299,7 +299,7 @@ class ListedRun(TypedDict):
     records_per_second: float | None
     acks: str | None
     leader_discovery: str | None
-    actions: str | None
+    during: str | None
     latency_ms: Tail
     bytes: int
     folder: str
@@ -324,8 +324,8 @@ class SettingDiffers(TypedDict):
     """A setting that is not the same on both sides: every value that occurs there, as text."""
 
     setting: str
-    a: str
-    b: str
+    a_values: str
+    b_values: str
 
 
 class ClientsOfSides(TypedDict):
@@ -351,11 +351,11 @@ class GateSeen(TypedDict):
 
 
 class ComparisonDocument(TypedDict):
-    a: list[str]
-    b: list[str]
+    a_runs: list[str]
+    b_runs: list[str]
     settings: list[SettingDiffers]
     doubts: list[str]
-    clients: ClientsOfSides
+    clients_by_side: ClientsOfSides
     lengths_differ: bool
     measures: list[ComparedMeasure]
     gates: NotRequired[list[GateSeen]]
@@ -394,7 +394,7 @@ class SparkDocument(TypedDict):
     java: NotRequired[str]
     spark: NotRequired[str]
     driver_memory: NotRequired[str]
-    since: NotRequired[float]
+    started_at: NotRequired[float]
     last_used: NotRequired[float]
     idle_timeout_seconds: NotRequired[float]
     analyses: NotRequired[int]

@@ -43,7 +43,7 @@ class PlanDocument(PlanShown, Besides):
 
 class TopicRotation(TypedDict):
     topic: str
-    leaders: int
+    leader_count: int
     left_alone_partitions: int
 
 
@@ -184,7 +184,7 @@ class OngoingDocument(Besides):
     ongoing: list[OngoingPartition]
     left_alone: NotRequired[list[OngoingPartition]]
     disks: list[MovedReplica]
-    silent_brokers: NotRequired[dict[str, str]]
+    why_brokers_are_silent: NotRequired[dict[str, str]]
 
 
 class CancelledPartition(PartitionId):
@@ -241,8 +241,8 @@ class ThrottleSetting(TypedDict):
 
 
 class ThrottleChange(ThrottleSetting):
-    before: str | None
-    during: str | None
+    value_before: str | None
+    value_during: str | None
 
 
 class ThrottleDocument(Besides):
@@ -255,8 +255,8 @@ class ThrottleSeen(ThrottleSetting):
     set_by: str
     value: NotRequired[str]
     is_needed: NotRequired[bool]
-    during: NotRequired[str | None]
-    before: NotRequired[str | None]
+    value_during: NotRequired[str | None]
+    value_before: NotRequired[str | None]
 
 
 class ThrottlesDocument(Besides):
@@ -301,8 +301,8 @@ class ChangedAt(TypedDict):
 
 
 class EntryPartition(PartitionId):
-    before: list[int]
-    after: list[int] | None
+    replicas_before: list[int]
+    replicas_after: list[int] | None
     replicas: list[int] | None
     leader_before: int | None
     leader: int | None
@@ -334,8 +334,8 @@ class RestartRisk(TypedDict):
     port: int
     rack: str | None
     role: str
-    replicas: int
-    leaders: int
+    replica_count: int
+    leader_count: int
     no_other_replica: int
     below_min_insync_replicas: int
     at_min_insync_replicas: int
@@ -347,7 +347,7 @@ class RestartRisk(TypedDict):
 
 
 class RollPlanDocument(TypedDict):
-    order: list[RestartRisk]
+    nodes: list[RestartRisk]
     refused: list[str]
     not_known: list[str]
     controllers_left_alone: list[int]
@@ -366,7 +366,7 @@ class ProcessMark(TypedDict):
 
 
 class StepWaits(TypedDict):
-    moves: int
+    move_count: int
     wait_ms: Longest | None
 
 

@@ -18,9 +18,9 @@ class LedPartition(PartitionId):
 class LeadersOfBroker(TypedDict):
     broker: int
     rack: str | None
-    leaders: int
+    leader_count: int
     preferred: int
-    replicas: int
+    replica_count: int
     not_in_sync: int
 
 
@@ -57,17 +57,17 @@ class BrokerSeen(TypedDict):
     address: str
     rack: str | None
     release: str | None
-    leaders: int
+    leader_count: int
     preferred: int
     not_in_sync: int
     adding_replicas: int
     needed_by: int | None
-    answers: bool
+    is_answering: bool
     error: str | None
     lists: list[int] | None
-    features: dict[str, FeatureOfBroker]
+    feature_versions: dict[str, FeatureOfBroker]
     api_versions: dict[str, list[int]]
-    settings: dict[str, str | None]
+    setting_values: dict[str, str | None]
     throttle_settings: dict[str, str | int]
     throttles_from: dict[str, list[str]]
     log_dirs: list[LogDir]
@@ -77,8 +77,8 @@ class BrokerSeen(TypedDict):
 
 class Feature(TypedDict):
     feature: str
-    in_use: str | None
-    supported: str | None
+    in_use_by_brokers: str | None
+    supported_by_brokers: str | None
 
 
 class ApiRange(TypedDict):
@@ -109,7 +109,7 @@ class Reassignments(TypedDict):
 
 class ApiCount(TypedDict):
     api: str
-    version: int
+    api_version: int
     count: int
 
 
@@ -127,9 +127,9 @@ class SoftwareCount(TypedDict):
 
 class CountsOfBroker(TypedDict):
     kafka_version: str | None
-    requests: list[ApiCount]
-    errors: list[ErrorCount]
-    connections: list[SoftwareCount] | None
+    requests_by_version: list[ApiCount]
+    errors_by_api: list[ErrorCount]
+    connections_by_software: list[SoftwareCount] | None
     under_replicated: int | float | None
     bytes_out: int | float | None
 
@@ -170,13 +170,13 @@ class HintsOfBroker(TypedDict):
     produce_versions: str | None
     fetch_versions: str | None
     metadata_versions: str | None
-    asked: str | None
+    asked_partition: str | None
     hint_leader: int | None
     hint_epoch: int | None
     hint_endpoint: str | None
     verdict: str
     detail: str | None
-    fetch_asked: str | None
+    fetch_asked_partition: str | None
     fetch_error: str | None
     fetch_hint_leader: int | None
     fetch_verdict: str
@@ -198,8 +198,8 @@ class MetadataCost(TypedDict):
 
     broker: int
     asked: int | str
-    topics: int | None
-    partitions: int | None
+    topic_count: int | None
+    partition_count: int | None
     request_bytes: int | None
     response_bytes: int | None
     took_ms: Longest | None
@@ -232,13 +232,13 @@ class MetadataDifference(TypedDict):
 
 class Convergence(TypedDict):
     broker: int
-    seen: int
+    leaders_seen: int
     after_call_ms: Longest | None
     behind_ms: Longest | None
 
 
 class MetadataViewsDocument(TypedDict):
-    costs: list[MetadataCost]
+    request_costs: list[MetadataCost]
     brokers: list[MetadataView]
     brokers_alive: int
     not_alive: list[int]
@@ -277,13 +277,13 @@ class ConnectionStep(TypedDict):
     server: str
     step: str
     ok: bool
-    took_ms: float | None
+    duration_ms: float | None
     what: str
     broker: int | None
 
 
 class ProductLimit(TypedDict):
-    commands: str
+    applies_to: str
     what: str
     source: str
 
@@ -291,7 +291,7 @@ class ProductLimit(TypedDict):
 class CommandRights(TypedDict):
     command: str
     needed: list[str]
-    missing: list[str]
+    not_granted: list[str]
     not_known: list[str]
 
 
@@ -323,7 +323,7 @@ class LabNode(TypedDict):
     port: int
     pid: int | None
     state: str
-    leaders: int | None
+    leader_count: int | None
     kafka_version: str
     request_log_file: str
     metrics_url: str | None

@@ -96,7 +96,7 @@ class Action(TypedDict):
 class GuardCondition(TypedDict):
     """A condition of a guard; latencies are seconds."""
 
-    guard: str
+    condition: str
     last: float | None
     worst: float | None
     worst_at: str | None
@@ -113,7 +113,7 @@ class GuardSeen(TypedDict):
     conditions: list[GuardCondition]
     pauses: int
     paused_seconds: float
-    given_up: bool
+    is_given_up: bool
 
 
 class OpenTransaction(TypedDict):

@@ -15,7 +15,7 @@ class RuleVerdict(TypedDict):
     rule: str
     title: str
     status: str
-    expected: bool
+    is_expected: bool
     seen: str
     runs: list[RuleRun]
     evidence: list[str]

@@ -28,7 +28,7 @@ class ComparedArms(Pair, VerdictFigures):
 class ComparedHints(ComparedArms):
     """`hints`: the second arm is shown leader hints."""
 
-    hints: bool
+    takes_hints: bool
 
 
 class ComparedPoint(ComparedHints):
@@ -92,23 +92,12 @@ class BesidePublished(TypedDict):
     set_up: str | None
 
 
-class PublishedTail(TypedDict):
-    """Milliseconds by arm."""
-
-    p999: dict[str, float]
-
-
-class PublishedRedirects(TypedDict):
-    latency_ms: PublishedTail
-    cut_percent: float | dict[str, float]
-
-
 class SetUpDiffers(TypedDict):
     """Something in which a run here is not as the KIP's was, as text; "not said" if unknown."""
 
     what: str
-    published: str
-    here: str
+    published_value: str
+    value_here: str
 
 
 class TapConditions(TypedDict):
@@ -120,12 +109,12 @@ class RedirectMeasured(TapConditions):
     kafka_version: str | None
     acks: str
     throughput: int
-    runs: int
+    run_count: int
     doubts: list[str]
     arms: list[ArmDocument]
     comparisons: list[ComparedHints]
     beside_published: list[BesidePublished]
-    published: PublishedRedirects
+    published_cut_percent: float
     set_up_otherwise: list[SetUpDiffers]
 
 
@@ -139,14 +128,14 @@ class DemoDocument(TypedDict):
 class OwnArmDocument(ArmDocument):
     software: str | None
     kafka_version: str | None
-    settings: dict[str, str]
+    client_settings: dict[str, str]
 
 
 class OwnDocument(TapConditions):
     title: str
     acks: str
     throughput: int
-    runs: int
+    run_count: int
     during: str
     doubts: list[str]
     arms: list[OwnArmDocument]
@@ -168,7 +157,7 @@ class BatchArm(TypedDict):
 
     batch: int
     batches: int
-    leaders: int
+    leader_count: int
     rotations: int
     rotation_ms: float
     rotation_ms_by_run: list[float]
@@ -176,8 +165,8 @@ class BatchArm(TypedDict):
     latency_ms_by_run: BatchLatencyByRun
     move_wait_ms: float | None
     move_wait_ms_by_run: list[float | None]
-    waited_ms: float | None
-    waited_ms_by_run: list[float | None]
+    partition_wait_ms: float | None
+    partition_wait_ms_by_run: list[float | None]
     late_ms: int
     late_records: float
     late_records_by_run: list[float]
@@ -198,12 +187,12 @@ class BatchFigures(TypedDict):
 
 class BatchDocument(BatchFigures):
     kafka_version: str | None
-    brokers: int
+    broker_count: int
     leader_discovery: str
     acks: str
     throughput: float
     record_size: int
-    runs: int
+    run_count: int
     settle_seconds: float
 
 
@@ -217,7 +206,7 @@ class RolledRecords(TypedDict):
 class RestartSeen(TypedDict):
     broker: int
     controlled: bool
-    leaders: int
+    leader_count: int
     called_ms: float | None
     away_ms: float | None
     ended_ms: float | None
@@ -315,19 +304,19 @@ class RollCell(TypedDict):
     doubts: list[str]
     arms: list[RollArm]
     differences: list[ComparedArms]
-    published: list[PublishedRoll]
+    published_rolls: list[PublishedRoll]
 
 
 class RollExperimentDocument(TypedDict):
     kafka_version: str | None
-    brokers: int
-    controllers: int
-    restarts: int
+    broker_count: int
+    controller_count: int
+    restart_count: int
     controlled: bool
     throughput: float
     record_size: int
-    runs: int
-    workers: int
+    run_count: int
+    worker_count: int
     settle_seconds: float
     cells: list[RollCell]
     differs: list[str]
@@ -371,7 +360,7 @@ class ClosestClient(TypedDict):
     client: str
     software: str
     measured_by: str
-    reads: ReadWays
+    ways: ReadWays
     cross_rack_saved_percent: float | None
     differences: list[ComparedArms]
 
@@ -379,12 +368,12 @@ class ClosestClient(TypedDict):
 class ClosestDocument(TypedDict):
     kafka_version: str | None
     rack: str
-    racks: dict[str, str | None]
+    rack_by_broker: dict[str, str | None]
     partitions: int
     throughput: float
     record_size: int
     seconds: float
-    runs: int
+    run_count: int
     rack_goes: bool
     controlled: bool
     clients: list[ClosestClient]
@@ -408,8 +397,8 @@ class Claims(TypedDict):
 
 
 class ClaimsDocument(TypedDict):
-    topics: int
-    partitions: int
+    topic_count: int
+    partition_count: int
     throughput: float
     kafka_version: str | None
     clients: list[MetadataClient]

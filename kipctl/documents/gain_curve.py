@@ -31,13 +31,13 @@ Saved = TypedDict(
 
 
 class PredictedSaved(Saved):
-    behind: str
+    behind_statistic: str
 
 
 class GainCurve(TypedDict):
     """The wait for a moved leader by how stale Metadata is, and what hints save there."""
 
-    lines: list[CurveLine]
+    curves: list[CurveLine]
     savings: list[Saved]
     comparisons: list[ComparedPoint]
 

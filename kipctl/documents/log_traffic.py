@@ -52,7 +52,7 @@ class LoggedPrincipal(TypedDict):
     listener: str | None
     security_protocol: str | None
     origin: str
-    clients: int
+    client_count: int
     connections: int
     requests: int
 
@@ -76,7 +76,7 @@ class Talker(RackCrossing):
 
 
 class RacklessReads(RackCrossing):
-    clients: int
+    client_count: int
 
 
 class DeprecatedUse(TypedDict):

@@ -14,10 +14,10 @@ class PlannedPartition(PartitionId):
 
 
 class PlanCounts(TypedDict):
-    partitions: int
-    topics: int
-    copied: int
-    skipped: int
+    partition_count: int
+    topic_count: int
+    copied_count: int
+    skipped_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class BrokerChange:
     broker: int
     rack: str | None
     alive: bool
-    leaders: int
-    leaders_after: int
-    replicas: int
-    replicas_after: int
+    leader_count: int
+    leader_count_after: int
+    replica_count: int
+    replica_count_after: int
     bytes: int
     bytes_after: int
     bytes_in: int
@@ -49,12 +49,15 @@ class TopicSpread:
     """Of so many topics, in how many no broker leads two partitions more than another that has
     replicas of it: before and after."""
 
-    topics: int
-    even: int
-    even_after: int
+    topic_count: int
+    even_count: int
+    even_count_after: int
 
 
-FactorChange = TypedDict("FactorChange", {"from": int, "to": int, "partitions": int})
+class FactorChange(TypedDict):
+    from_factor: int
+    to_factor: int
+    partitions: int
 
 
 class LeftAlone(TypedDict):
@@ -67,17 +70,17 @@ class LeftAlone(TypedDict):
 class CopyLink:
     """What is copied from one broker, which leads, to another."""
 
-    source: int
-    target: int
-    replicas: int
+    from_broker: int
+    to_broker: int
+    replica_count: int
     bytes: int
 
 
 class ToCopy(TypedDict):
-    replicas: int
+    replica_count: int
     bytes: int
     unknown_sizes: int
-    silent_brokers: dict[str, str]
+    why_brokers_are_silent: dict[str, str]
     links: list[CopyLink]
     throttle_bytes_per_second: float | None
     seconds: float | None

@@ -15,7 +15,7 @@ class GroupReads(TypedDict):
 
     group: str
     client_rack: str | None
-    known: bool
+    is_known: bool
     says_rack: bool
     """Whether its clients tell their coordinator (KIP-881)."""
     client_ids: list[str]
@@ -67,11 +67,11 @@ class RackTraffic(TypedDict):
     """
 
     rack: str
-    known: bool
+    is_known: bool
     partitions: int
-    local: int
+    local_partitions: int
     local_percent: float | None
-    closest: int
+    closest_partitions: int
     held_bytes: int | None
     cross_held_bytes: int | None
     bytes_per_second: float | None
@@ -110,7 +110,7 @@ class ReplicaSelectionDocument(TypedDict):
     unreported: list[Unreported]
     rate_over_seconds: float | None
     price_per_gb: float | None
-    client: ReadingClient | None
+    reading_client: ReadingClient | None
 
 
 class RuleApplied(TypedDict):
@@ -127,18 +127,14 @@ class ReplicaWalksDocument(PartitionId):
     walks: list[ReplicaWalk]
 
 
-ReplicaFlip = TypedDict(
-    "ReplicaFlip",
-    {
-        "time": str,
-        "topic": str,
-        "partition": int,
-        "rack": str,
-        "from": int | None,
-        "to": int | None,
-        "why": str,
-    },
-)
+class ReplicaFlip(TypedDict):
+    time: str
+    topic: str
+    partition: int
+    rack: str
+    from_broker: int | None
+    to_broker: int | None
+    why: str
 
 
 class ReplicaFlipsDocument(TypedDict):

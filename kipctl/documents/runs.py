@@ -289,7 +289,7 @@ class MetadataPhase(TypedDict):
     waited_records: int | None
     waited_ms: LatencyAndSum | None
     latency_ms: LatencyAndSum | None
-    moves: NotRequired[int]
+    move_count: NotRequired[int]
     least_asked: NotRequired[int | None]
 
 
@@ -297,10 +297,10 @@ class Growth(TypedDict):
     """A request for a new topic, of those of the first phase."""
 
     number: int
-    topics: int | None
+    topic_count: int | None
     request_bytes: int | None
     response_bytes: int | None
-    took_ms: float | None
+    duration_ms: float | None
 
 
 class MetadataClient(TypedDict):
@@ -312,8 +312,8 @@ class MetadataClient(TypedDict):
 
 
 class MetadataDocument(TypedDict):
-    topics: int
-    partitions: int
+    topic_count: int
+    partition_count: int
     throughput: float
     kafka_version: str | None
     configuration: dict[str, str]

@@ -283,7 +283,7 @@ class Gauge:
     def as_document(self) -> GuardCondition:
         """For JSON; latencies are seconds."""
         return {
-            "guard": self.condition.text,
+            "condition": self.condition.text,
             "last": self.last,
             "worst": self.worst,
             "worst_at": self.worst_at or None,
@@ -422,5 +422,5 @@ class Guard:
             "conditions": [gauge.as_document() for gauge in self.gauges],
             "pauses": self.pauses,
             "paused_seconds": round(self.paused_s, 1),
-            "given_up": self.is_given_up,
+            "is_given_up": self.is_given_up,
         }

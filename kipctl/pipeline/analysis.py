@@ -176,8 +176,8 @@ def _described(run: RecordedRun) -> AnalysedRun:
         "leader_discovery": description.get("leader_discovery"),
         "throughput": description.get("throughput"),
         "acks": description.get("producer", {}).get("acks"),
-        "failed": description.get("failed"),
-        "stopped": bool(description.get("stopped")),
+        "failure": description.get("failed"),
+        "is_stopped": bool(description.get("stopped")),
         "end_of": end_of(description),
     }
 

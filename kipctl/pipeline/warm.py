@@ -68,7 +68,7 @@ class WarmStatus:
     java: str
     spark: str
     driver_memory: str
-    since: float
+    started_at: float
     last_used: float
     idle_timeout_s: float
     analyses: int

@@ -128,12 +128,12 @@ def _brokers(
             "address": "Address",
             "rack": "Rack",
             "release": "Kafka",
-            "leaders": "Leaders",
+            "leader_count": "Leaders",
             "preferred": "Preferred",
             "not_in_sync": "Not in sync",
             "adding_replicas": Column("(adding)", detail=True),
             "needed_by": "Needed by",
-            "answers": "Answers",
+            "is_answering": "Answers",
         },
         (
             (
@@ -169,12 +169,12 @@ def _broker_document(one: "BrokerFacts") -> dict[str, object]:
     return {
         "error": one.no_answer or (one.settings_error and one.settings_error.what),
         "lists": None if one.lists is None else sorted(one.lists),
-        "features": {
+        "feature_versions": {
             name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}
             for name, versions in one.supported.items()
         },
         "api_versions": {str(key): list(versions) for key, versions in one.api_versions.items()},
-        "settings": dict(one.settings),
+        "setting_values": dict(one.settings),
         "throttle_settings": dict(one.throttles),
         "throttles_from": {
             config: [_SOURCES.get(source, "elsewhere") for source in sources]
@@ -216,7 +216,7 @@ def _features(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
     names = sorted({name for broker in facts.answering for name in broker.supported})
     return listing(
         "Features",
-        {"feature": "Feature", "in_use": "In use", "supported": "Supported"},
+        {"feature": "Feature", "in_use_by_brokers": "In use", "supported_by_brokers": "Supported"},
         (
             (
                 name,
@@ -333,12 +333,12 @@ def _counts_document(metrics: "BrokerMetrics | None") -> dict[str, object] | Non
         return None
     return {
         "kafka_version": metrics.kafka_version,
-        "requests": _requests(metrics.requests),
-        "errors": [
+        "requests_by_version": _requests(metrics.requests),
+        "errors_by_api": [
             {"api": api, "error": error, "count": count}
             for (api, error), count in sorted(metrics.errors.items())
         ],
-        "connections": None
+        "connections_by_software": None
         if metrics.connections is None
         else [
             {"software": name, "version": version, "connections": count}
@@ -351,7 +351,7 @@ def _counts_document(metrics: "BrokerMetrics | None") -> dict[str, object] | Non
 
 def _requests(counts: Mapping[tuple[str, int], int]) -> list[dict[str, object]]:
     return [
-        {"api": api, "version": version, "count": count}
+        {"api": api, "api_version": version, "count": count}
         for (api, version), count in sorted(counts.items())
     ]
 

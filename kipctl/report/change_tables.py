@@ -129,8 +129,8 @@ def entry_report(
         {
             "topic": "Topic",
             "partition": "Partition",
-            "before": "Before",
-            "after": "Planned",
+            "replicas_before": "Before",
+            "replicas_after": "Planned",
             "replicas": "Now",
             "leader_before": Column("Led before", detail=True),
             "leader": Column("Leader", detail=True),

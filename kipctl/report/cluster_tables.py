@@ -119,7 +119,7 @@ def connection_report(
                     "server": str(step.server),
                     "step": step.name,
                     "ok": step.is_good,
-                    "took_ms": step.ms,
+                    "duration_ms": step.ms,
                     "what": step.detail,
                     "broker": step.broker,
                 }
@@ -127,13 +127,13 @@ def connection_report(
             ],
             "products": sorted(products),
             "limits": [
-                dict(zip(("commands", "what", "source"), row, strict=True)) for row in cannot
+                dict(zip(("applies_to", "what", "source"), row, strict=True)) for row in cannot
             ],
             "rights": [
                 {
                     "command": rights.command,
                     "needed": [str(right) for right in rights.needed],
-                    "missing": [str(right) for right in rights.missing],
+                    "not_granted": [str(right) for right in rights.missing],
                     "not_known": [str(right) for right in rights.not_known],
                 }
                 for rights in found

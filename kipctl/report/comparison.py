@@ -18,8 +18,8 @@ def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> Com
     by_name = {compared.measure.name: compared for compared in comparison.measures}
     made_with = [[run.description for run in side.runs] for side in (a, b)]
     return {
-        "a": [run.name for run in a.runs],
-        "b": [run.name for run in b.runs],
+        "a_runs": [run.name for run in a.runs],
+        "b_runs": [run.name for run in b.runs],
         "settings": differences(*made_with),
         "doubts": few_moves_doubts(
             {
@@ -35,7 +35,7 @@ def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> Com
             for doubt in run.summary.get("doubts") or ()
             if not doubt.endswith(FEW_MOVES)  # said of both sides
         ],
-        "clients": {"a": _tap_verdicts(a), "b": _tap_verdicts(b)},
+        "clients_by_side": {"a": _tap_verdicts(a), "b": _tap_verdicts(b)},
         "lengths_differ": comparison.lengths_differ,
         "measures": [compared.as_document() for compared in comparison.measures],
     }

@@ -63,7 +63,7 @@ def _verdict(verdict: Verdict, expected: Collection[str]) -> RuleVerdict:
         "rule": verdict.rule,
         "title": BY_ID[verdict.rule].title,
         "status": verdict.status,
-        "expected": verdict.rule in expected,
+        "is_expected": verdict.rule in expected,
         "seen": verdict.seen,
         "runs": [{"status": run.status, "seen": run.seen} for run in verdict.runs],
         "evidence": list(verdict.evidence),

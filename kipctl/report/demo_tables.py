@@ -79,9 +79,8 @@ def demo_table(found: DemoDocument) -> Table:
             for arm in one["arms"]
         ),
         (
-            f"The median of a run, and of {counted(found['fresh']['runs'], 'run')} the geometric"
-            " mean;"
-            " moves met of all.",
+            f"The median of a run, and of {counted(found['fresh']['run_count'], 'run')} the"
+            " geometric mean; moves met of all.",
         ),
         "arms",
     )

@@ -25,8 +25,8 @@ def batch_tables(document: BatchDocument) -> tuple[Table, ...]:
 def batch_answer(document: BatchDocument) -> Paragraph:
     """A sentence for each size."""
     return Paragraph(
-        f"A rotation of {counted(document['arms'][0]['leaders'], 'leader')}, and what its clients"
-        " waited:",
+        f"A rotation of {counted(document['arms'][0]['leader_count'], 'leader')}, and what its"
+        " clients waited:",
         tuple(map(sentence, document["arms"])),
     )
 
@@ -34,7 +34,7 @@ def batch_answer(document: BatchDocument) -> Paragraph:
 def sentence(arm: BatchArm) -> str:
     """What a batch size came to: its time, and what clients waited."""
     seconds = [ms / 1000 for ms in arm["rotation_ms_by_run"]]
-    moved = f"{counted(arm['leaders'], 'leader')} moved in {arm['rotation_ms'] / 1000:.1f} s"
+    moved = f"{counted(arm['leader_count'], 'leader')} moved in {arm['rotation_ms'] / 1000:.1f} s"
     if between := _between(seconds):
         moved += f" ({between})"
     waited = "clients met no moved leader in some run"
@@ -63,7 +63,7 @@ def _between(by_run: Sequence[float | None]) -> str:
 def _arms(document: BatchDocument) -> Table:
     version = document["kafka_version"]
     return table_of(
-        f"By batch size, {counted(document['runs'], 'run')} each,"
+        f"By batch size, {counted(document['run_count'], 'run')} each,"
         f" acks={document['acks']}, {document['throughput']:,.0f} records/s, leader discovery"
         f" {document['leader_discovery']}" + (f", Kafka {version}" if version else ""),
         document["arms"],
@@ -87,7 +87,7 @@ def _arms(document: BatchDocument) -> Table:
             ),
             Column("wait p99 ms", 1): partial(_wait, "p99"),
             Column("longest ms", 1): partial(_wait, "max"),
-            Column("waited in a rotation ms", 1): "waited_ms",
+            Column("waited in a rotation ms", 1): "partition_wait_ms",
             Column(
                 f"records over {document['arms'][0]['late_ms']} ms in a rotation", 1
             ): "late_records",

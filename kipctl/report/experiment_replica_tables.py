@@ -47,7 +47,7 @@ def _share_of_rack(client: ClosestClient, rack: str) -> str:
         percent = reads["own_rack_percent"]
         return "-" if percent is None else f"{percent:.1f} %"
 
-    reads = client["reads"]
+    reads = client["ways"]
     return (
         f"{client['client']} read {share(reads['closest'])} of its bytes in {rack} with"
         f" client.rack, {share(reads['leader'])} without."
@@ -65,7 +65,7 @@ def replica_tables(document: ClosestDocument) -> tuple[Table, ...]:
 def _reads(document: ClosestDocument) -> Iterator[_Reads]:
     """The reads of each client, from the leader and from the closest replica."""
     for client in document["clients"]:
-        leader, closest = client["reads"]["leader"], client["reads"]["closest"]
+        leader, closest = client["ways"]["leader"], client["ways"]["closest"]
         saved = client["cross_rack_saved_percent"]
         for reads, reads_from, of_these in (
             (leader, "the leader", None),
@@ -108,7 +108,7 @@ def traffic_table(document: ClosestDocument) -> Table:
             f"{counted(document['partitions'], 'partition')}, {document['throughput']:,.0f}"
             " records/s of "
             f"{document['record_size']:,} bytes, {document['seconds']:g} s a run, "
-            f"{counted(document['runs'], 'run')} each. The leader: no client.rack"
+            f"{counted(document['run_count'], 'run')} each. The leader: no client.rack"
             f"; the closest replica: client.rack={document['rack']}.",
             *(
                 f"{name} read no less across racks with its rack than without: is "

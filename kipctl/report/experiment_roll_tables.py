@@ -96,9 +96,8 @@ def arms_table(document: RollExperimentDocument) -> Table:
     """Latencies of every arm in every cell, and what was sent again."""
     how = "stopped" if document["controlled"] else "killed"
     return table_of(
-        f"{counted(document['restarts'], 'broker', of=document['brokers'])} {how} and started one"
-        " by one, "
-        f"Kafka {document['kafka_version']}",
+        f"{counted(document['restart_count'], 'broker', of=document['broker_count'])} {how} and"
+        f" started one by one, Kafka {document['kafka_version']}",
         _arms(document),
         {
             **_CELL,
@@ -113,7 +112,7 @@ def arms_table(document: RollExperimentDocument) -> Table:
             "unsettled": partial(_records, "unsettled"),
         },
         (
-            f"{counted(document['runs'], 'run')} of each arm, "
+            f"{counted(document['run_count'], 'run')} of each arm, "
             f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes; of "
             "records that were due from the first restart on. Redirected: batches; Metadata: the "
             "producer's requests; failed: as the client says; missing: acknowledged, never read; "
@@ -165,7 +164,7 @@ def published_table(document: RollExperimentDocument) -> Table:
 
     rows: list[tuple[Cell, ...]] = []
     for cell in document["cells"]:
-        for row in cell["published"]:
+        for row in cell["published_rolls"]:
             shown = [f"{who}: {cut:.1f} %" for who, cut in cuts(cell, row["measure"])]
             rows.append(
                 (
@@ -273,7 +272,7 @@ def restarts_table(document: RollExperimentDocument) -> Table:
             **_CELL,
             **{name: name for name in ("arm", "run")},
             "broker": identifier("broker"),
-            "leaders": "leaders",
+            "leaders": "leader_count",
             Column("away after s", 2): lambda at: _took(at["called_ms"], at["away_ms"]),
             Column("started after s", 2): lambda at: _took(at["called_ms"], at["started_ms"]),
             Column("in sync after s", 2): lambda at: _took(at["called_ms"], at["in_sync_ms"]),

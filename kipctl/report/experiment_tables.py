@@ -74,14 +74,15 @@ def own_tables(document: OwnDocument) -> tuple[Table, ...]:
 
 def _own_arms(document: OwnDocument) -> Table:
     return table_of(
-        f"Arms, {counted(document['runs'], 'run')} of each, in turn",
+        f"Arms, {counted(document['run_count'], 'run')} of each, in turn",
         document["arms"],
         {
             "arm": "arm",
             "client": "software",
             "Kafka": "kafka_version",
             "settings of its own": lambda arm: (
-                ", ".join(f"{name}={value}" for name, value in arm["settings"].items()) or None
+                ", ".join(f"{name}={value}" for name, value in arm["client_settings"].items())
+                or None
             ),
         },
         name="set_up",
@@ -223,7 +224,7 @@ def _published(document: RedirectMeasured) -> Table:
             Column("its cut %", 0): "published_cut_percent",
             "here (the KIP's)": "set_up",
         },
-        (f"KIP-951 states its cut as {document['published']['cut_percent']} %.",),
+        (f"KIP-951 states its cut as {document['published_cut_percent']} %.",),
         "published",
     )
 
@@ -232,13 +233,13 @@ def _set_up(document: RedirectMeasured) -> Table:
     return table_of(
         "Set up otherwise than KIP-951's",
         document["set_up_otherwise"],
-        {"what": "what", "KIP-951": "published", "here": "here"},
+        {"what": "what", "KIP-951": "published_value", "here": "value_here"},
         name="set_up",
     )
 
 
 def _curve(curve: GainCurve) -> Table:
-    lines = curve["lines"]
+    lines = curve["curves"]
     waits = [
         {point["stale_metadata_ms"]: point["move_wait_ms"] for point in line["points"]}
         for line in lines
@@ -283,7 +284,7 @@ def _prediction(prediction: Prediction) -> Table:
         "What hints would save on this cluster",
         prediction["savings"],
         {
-            "Metadata behind": "behind",
+            "Metadata behind": "behind_statistic",
             Column("ms", 1): "stale_metadata_ms",
             "without": "without",
             "with": "with",

@@ -28,7 +28,7 @@ def guard_table(guard: GuardSeen) -> Table:
     columns = ("Guard", *before, Column("Last", 3), Column("Worst", 3))
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            one["guard"],
+            one["condition"],
             *([one["undisturbed"]] if compares else []),
             one["last"],
             one["worst"],
@@ -39,16 +39,16 @@ def guard_table(guard: GuardSeen) -> Table:
         for one in guard["conditions"]
     )
     notes = []
-    if any(one["guard"].startswith(("p", "moved-wait")) for one in guard["conditions"]):
+    if any(one["condition"].startswith(("p", "moved-wait")) for one in guard["conditions"]):
         notes.append("Latencies and waits are in seconds.")
     if worst := [
-        f"{one['guard']} at {datetime.fromisoformat(one['worst_at']):%H:%M:%S}"
+        f"{one['condition']} at {datetime.fromisoformat(one['worst_at']):%H:%M:%S}"
         for one in guard["conditions"]
         if one["worst"] and one["worst_at"]
     ]:
         notes.append(f"The worst was seen: {', '.join(worst)} (UTC).")
     if guard["pauses"]:
-        given_up = ", and gave up in the end" if guard["given_up"] else ""
+        given_up = ", and gave up in the end" if guard["is_given_up"] else ""
         notes.append(
             f"It paused {counted(guard['pauses'], 'time')}, {guard['paused_seconds']:.1f} s of"
             f" pauses that ended{given_up}."

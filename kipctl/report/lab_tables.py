@@ -55,7 +55,7 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
                 "port": node.port,
                 "pid": node.pid,
                 "state": node.state.value,
-                "leaders": node.leaders,
+                "leader_count": node.leaders,
                 "kafka_version": lab.kafka_version_of(node.id),
                 "request_log_file": str(lab.node(node.id).request_log_path),
                 "metrics_url": lab.node(node.id).spec.metrics_url,

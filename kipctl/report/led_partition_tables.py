@@ -55,9 +55,9 @@ def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) 
         {
             "broker": "Broker",
             "rack": "Rack",
-            "leaders": "Leaders",
+            "leader_count": "Leaders",
             "preferred": "Preferred",
-            "replicas": "Replicas",
+            "replica_count": "Replicas",
             "not_in_sync": "Not in sync",
         },
         (

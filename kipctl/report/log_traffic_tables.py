@@ -144,11 +144,14 @@ def _causes(row: MetadataAsker) -> str:
 def principals(cluster: LoggedCluster) -> Table:
     """As whom, and over which listener."""
     keys = ("principal", "listener", "security protocol", "origin")
-    counts = ("clients", "connections", "requests")
     return table_of(
         "Principals and listeners",
         cluster["principals"],
-        {name: name.replace(" ", "_") for name in (*keys, *counts)},
+        {
+            **{name: name.replace(" ", "_") for name in keys},
+            "clients": "client_count",
+            **{name: name for name in ("connections", "requests")},
+        },
         name="principals",
     )
 

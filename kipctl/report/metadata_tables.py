@@ -41,7 +41,7 @@ def perf_metadata_answer(document: MetadataDocument) -> str:
         waits += [phase["waited_ms"]["max"]] if phase["waited_ms"] else []
     counts = ", ".join(f"{client} {requests:,}" for client, requests in sent.items())
     waited = f"; a record waited for one {max(waits):,.1f} ms at most" if waits else ""
-    return f"Metadata requests for {counted(document['topics'], 'topic')}: {counts}{waited}."
+    return f"Metadata requests for {counted(document['topic_count'], 'topic')}: {counts}{waited}."
 
 
 def perf_metadata_tables(document: MetadataDocument) -> tuple[Table, ...]:
@@ -63,8 +63,8 @@ def requests_table(document: MetadataDocument | ClaimsDocument) -> Table:
     is_counted = any(phase["brokers_counted"] is not None for phase in phases)
     version = document["kafka_version"]
     return table_of(
-        f"Metadata requests: {counted(document['topics'], 'topic')} of"
-        f" {counted(document['partitions'], 'partition')}"
+        f"Metadata requests: {counted(document['topic_count'], 'topic')} of"
+        f" {counted(document['partition_count'], 'partition')}"
         + (f", Kafka {version}" if version else ""),
         phases,
         {
@@ -131,10 +131,10 @@ def growth_table(document: MetadataDocument) -> Table:
         {
             "Client": "client",
             "Request": "number",
-            "Topics asked": "topics",
+            "Topics asked": "topic_count",
             "Request bytes": "request_bytes",
             "Response bytes": "response_bytes",
-            Column("ms", 2): "took_ms",
+            Column("ms", 2): "duration_ms",
         },
         name="growth",
     )

@@ -31,7 +31,7 @@ def metadata_report(
     if differences:
         tables.append(difference_table)
     document: dict[str, object] = {
-        "costs": costs,
+        "request_costs": costs,
         "brokers": views,
         "brokers_alive": alive,
         "not_alive": dead,
@@ -54,8 +54,8 @@ def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
         {
             "broker": "Broker",
             "asked": "Asked for",
-            "topics": "Topics",
-            "partitions": "Partitions",
+            "topic_count": "Topics",
+            "partition_count": "Partitions",
             "request_bytes": "Request bytes",
             "response_bytes": "Response bytes",
             "took_ms.p50": "p50 ms",
@@ -154,7 +154,7 @@ def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, o
         "Until each broker showed a new leader",
         {
             "broker": "Broker",
-            "seen": "Seen",
+            "leaders_seen": "Seen",
             "after_call_ms.p50": "p50 ms after the call",
             "after_call_ms.max": "max ms",
             "behind_ms.p50": "p50 ms behind the first",

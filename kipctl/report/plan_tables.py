@@ -15,25 +15,30 @@ if TYPE_CHECKING:
 def plan_sentence(document: PlanShown, *, is_rest: bool = False) -> str:
     """The plan in one sentence; `is_rest` where more is done than the plan has."""
     counts = document["counts"]
-    left = counts["skipped"]
+    left = counts["skipped_count"]
     alone = f"; {counted(left, '', 'are')} left alone" if left else ""
-    if not counts["partitions"]:
+    if not counts["partition_count"]:
         return f"Nothing {'else ' if is_rest else ''}is to be reassigned{alone}."
-    data = f"data of {counts['copied']} is copied" if counts["copied"] else "no data is copied"
-    topics = counted(counts["topics"], "topic")
+    data = (
+        f"data of {counts['copied_count']} is copied"
+        if counts["copied_count"]
+        else "no data is copied"
+    )
+    topics = counted(counts["topic_count"], "topic")
     factors = "".join(
-        f"; {counted(one['partitions'], '', 'get')} {counted(one['to'], 'replica')} instead of"
-        f" {one['from']}"
+        f"; {counted(one['partitions'], '', 'get')} {counted(one['to_factor'], 'replica')} instead"
+        f" of {one['from_factor']}"
         for one in document["replication_factor_changes"]
     )
     spread = document["topic_spread"]
     even = (
-        f"; leaders are even in {spread.even_after} of {topics}, before in {spread.even}"
-        if spread.even < spread.even_after  # what leaves a broker makes none more even
+        f"; leaders are even in {spread.even_count_after} of {topics},"
+        f" before in {spread.even_count}"
+        if spread.even_count < spread.even_count_after  # what leaves a broker makes none more even
         else ""
     )
-    partitions = counted(counts["partitions"], "partition")
-    change = "changes" if counts["partitions"] == 1 else "change"
+    partitions = counted(counts["partition_count"], "partition")
+    change = "changes" if counts["partition_count"] == 1 else "change"
     return f"{partitions} of {topics} {change}: {data}{factors}{even}{alone}."
 
 
@@ -51,10 +56,10 @@ def copied_lines(document: PlanShown) -> Iterator[str]:
         f" about {duration(seconds)}, longer while clients write"
     )
     yield (
-        f"{counted(copied['replicas'], 'replica')}, {format_bytes(copied['bytes'])}, are copied,"
-        f" {pace}" + (f"; of {unknown:,} the size is not known." if unknown else ".")
+        f"{counted(copied['replica_count'], 'replica')}, {format_bytes(copied['bytes'])}, are"
+        f" copied, {pace}" + (f"; of {unknown:,} the size is not known." if unknown else ".")
     )
-    silent = list(copied["silent_brokers"].items())
+    silent = list(copied["why_brokers_are_silent"].items())
     for broker, why in silent[:3]:
         yield f"Broker {broker} does not report sizes: {why}"
     if len(silent) > 3:
@@ -82,7 +87,12 @@ def brokers_table(document: PlanShown, notes: tuple[str, ...] = ()) -> Table:
         (
             f"{broker.broker}{'' if broker.alive else ' (not alive)'}",
             *((broker.rack,) if has_racks else ()),
-            *(broker.leaders, broker.leaders_after, broker.replicas, broker.replicas_after),
+            *(
+                broker.leader_count,
+                broker.leader_count_after,
+                broker.replica_count,
+                broker.replica_count_after,
+            ),
             *(_bytes_of(broker) if copies else ()),
         )
         for broker in brokers
@@ -96,7 +106,7 @@ def _bytes_of(one: BrokerChange) -> tuple[int | None, ...]:
 
 def links_table(document: PlanShown) -> Table:
     """What is copied from which broker to which, the most first."""
-    links = sorted(document["copied"]["links"], key=lambda link: (-link.bytes, -link.replicas))
+    links = sorted(document["copied"]["links"], key=lambda link: (-link.bytes, -link.replica_count))
     return Table(
         "Copied",
         (
@@ -105,7 +115,7 @@ def links_table(document: PlanShown) -> Table:
             "Replicas",
             _COPIED,
         ),
-        tuple((str(of.source), str(of.target), of.replicas, of.bytes) for of in links),
+        tuple((str(of.from_broker), str(of.to_broker), of.replica_count, of.bytes) for of in links),
         name="links",
     )
 
@@ -122,8 +132,8 @@ def phases_table(phases: "Sequence[Phase]", documents: Sequence[PlanShown]) -> T
             (
                 number,
                 phase.name,
-                document["counts"]["partitions"],
-                copied["replicas"] if copied else 0,
+                document["counts"]["partition_count"],
+                copied["replica_count"] if copied else 0,
                 copied["bytes"] if copied else 0,
                 None if seconds is None else duration(seconds),
                 ", ".join(filled) or None,

@@ -119,7 +119,7 @@ def rotations_report(plan: "Plan") -> Report:
     topics = sorted({*moved, *left}, key=lambda topic: (-moved[topic], topic))
     table, rows = listing(
         "What a rotation would move",
-        {"topic": "Topic", "leaders": "Leaders", "left_alone_partitions": "Left alone"},
+        {"topic": "Topic", "leader_count": "Leaders", "left_alone_partitions": "Left alone"},
         ((topic, moved[topic], left[topic]) for topic in topics),
         () if topics else ("There is no topic.",),
     )

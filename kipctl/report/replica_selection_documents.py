@@ -52,7 +52,7 @@ def document(
         ],
         "rate_over_seconds": over_s,
         "price_per_gb": price_per_gb,
-        "client": _client(found, reads) if reads else None,
+        "reading_client": _client(found, reads) if reads else None,
     }
 
 
@@ -77,11 +77,11 @@ def _choice(choice: "Choice") -> ReplicaChoice:
 def _rack(summary: "RackSummary", found: "Observation", price_per_gb: float | None) -> RackTraffic:
     return {
         "rack": summary.rack,
-        "known": summary.rack in found.racks,
+        "is_known": summary.rack in found.racks,
         "partitions": summary.partitions,
-        "local": summary.local,
+        "local_partitions": summary.local,
         "local_percent": summary.local_percent,
-        "closest": summary.closest,
+        "closest_partitions": summary.closest,
         "held_bytes": summary.held_bytes,
         "cross_held_bytes": summary.cross_held_bytes,
         "bytes_per_second": summary.bytes_per_s,
@@ -106,7 +106,7 @@ def _group(group: "GroupTraffic", price_per_gb: float | None) -> GroupReads:
     return {
         "group": group.group,
         "client_rack": group.rack,
-        "known": group.is_known,
+        "is_known": group.is_known,
         "says_rack": group.says_rack,
         "client_ids": list(group.client_ids),
         "members": group.members,
@@ -176,7 +176,7 @@ def flip(one: "Flip") -> ReplicaFlip:
         "topic": one.id.topic,
         "partition": one.id.partition,
         "rack": one.rack,
-        "from": one.before,
-        "to": one.after,
+        "from_broker": one.before,
+        "to_broker": one.after,
         "why": one.why,
     }

@@ -87,7 +87,7 @@ def _saved(document: ReplicaSelectionDocument) -> tuple[str, ...]:
     ways = [(row["from_leaders"], row["from_closest"]) for row in racks]
     shares = [(leaders["cross_percent"], closest["cross_percent"]) for leaders, closest in ways]
     known = [(now, then) for now, then in shares if now is not None and then is not None]
-    if not known or len(known) < len(racks) or not all(row["known"] for row in racks):
+    if not known or len(known) < len(racks) or not all(row["is_known"] for row in racks):
         return ()
     # Readers of each rack read the same bytes: the shares of all together are the means.
     now, then = (sum(share) / len(known) for share in zip(*known, strict=True))
@@ -115,8 +115,8 @@ def selection_tables(document: ReplicaSelectionDocument) -> tuple[Table, ...]:
     tables = [_racks(document), _reasons(document["partitions"])]
     if document["groups"] or document["groups_not_shown"]:
         tables.insert(1, _groups(document))
-    if document["client"]:
-        tables.append(_client(document["client"]))
+    if document["reading_client"]:
+        tables.append(_client(document["reading_client"]))
     return (*tables, _partitions(document))
 
 
@@ -179,9 +179,9 @@ def _racks(document: ReplicaSelectionDocument) -> Table:
     columns: dict[Column | str, Source[RackTraffic]] = {
         "Reader in": "rack",
         Column("Partitions", detail=True): "partitions",
-        Column("Local", detail=True): "local",
+        Column("Local", detail=True): "local_partitions",
         Column("Local %", detail=is_priced): "local_percent",
-        Column("Closest", detail=True): "closest",
+        Column("Closest", detail=True): "closest_partitions",
         Column("Bytes held", right=True, detail=True): lambda row: _bytes(row, row["held_bytes"]),
         Column("From leaders %", 1, True): lambda row: _bytes(
             row, row["from_leaders"]["cross_percent"]
@@ -269,7 +269,7 @@ def _groups(document: ReplicaSelectionDocument) -> Table:
 def _named_rack(row: GroupReads) -> str:
     if row["client_rack"] is None:
         return "none" if row["says_rack"] else "not told"
-    return row["client_rack"] if row["known"] else f"{row['client_rack']} (unknown)"
+    return row["client_rack"] if row["is_known"] else f"{row['client_rack']} (unknown)"
 
 
 def _read_now(row: GroupReads, amount: float | None) -> Cell:
@@ -279,11 +279,11 @@ def _read_now(row: GroupReads, amount: float | None) -> Cell:
 
 def _mistyped(document: ReplicaSelectionDocument) -> tuple[str, ...]:
     """Who names a rack that the cluster does not have, and what that costs; the dearest first."""
-    racks = [row["rack"] for row in document["racks"] if row["known"]]
+    racks = [row["rack"] for row in document["racks"] if row["is_known"]]
     said = []
     for row in document["groups"]:
         named = row["client_rack"]
-        if named is None or row["known"]:
+        if named is None or row["is_known"]:
             continue
         who = f"group {row['group']} ({', '.join(row['client_ids'])})"
         now, then = row["now_price_of_30_days"], row["closest_price_of_30_days"]
@@ -380,13 +380,16 @@ def flips_table(document: ReplicaFlipsDocument) -> Table:
     return table_of(
         "Flips",
         document["flips"],
-        {"Time": "time", **_READ, "From": "from", "To": "to", "Why": "why"},
+        {"Time": "time", **_READ, "From": "from_broker", "To": "to_broker", "Why": "why"},
     )
 
 
 def flip_line(flip: ReplicaFlip) -> str:
     """One change in one line."""
-    was, now = ("nowhere" if broker is None else broker for broker in (flip["from"], flip["to"]))
+    was, now = (
+        "nowhere" if broker is None else broker
+        for broker in (flip["from_broker"], flip["to_broker"])
+    )
     return (
         f"{flip['time']}  {flip['topic']}-{flip['partition']}  {flip['rack']}: "
         f"{was} -> {now}  {flip['why']}"

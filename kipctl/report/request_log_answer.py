@@ -31,8 +31,8 @@ def request_log_answer(document: RequestLogAnalysis) -> tuple[str, ...]:
         for row in cluster["fleet"]:
             if is_own(row):
                 continue
-            clients[row["hints"]] += row["clients"]
-            if row["leader_errors"]["total"]:
+            clients[row["hint_behaviour"]] += row["client_count"]
+            if row["not_leader"]["total"]:
                 verdict = row["verdict"]
                 what = f"{row['software']} {row['version']} {verdict['sentence']}"
                 told.append(f"{what} {verdict['advice'] or ''}".rstrip())
@@ -57,8 +57,8 @@ def _finding_sentences(document: RequestLogAnalysis) -> Iterator[str]:
         for one in cluster["findings"]:
             if one["severity"] != Severity.NOTE:
                 who = f"{one['software']} {one['version']}"
-                clients = f", {', '.join(one['client_ids'])}" if one["clients"] else ""
-                more = one["clients"] - len(one["client_ids"])
+                clients = f", {', '.join(one['client_ids'])}" if one["client_count"] else ""
+                more = one["client_count"] - len(one["client_ids"])
                 clients += f" and {more:,} more" if more else ""
                 known = f" Known: {known_in_words(one)}." if one["known"] else ""
                 yield (
@@ -72,7 +72,7 @@ def _not_in_the_logs(document: RequestLogAnalysis) -> Iterator[str]:
     """What spoils the answer: logs that are missing, times that are off, files that are copies."""
     for cluster in document["clusters"]:
         brokers = cluster["brokers"]
-        if missing := [str(row["broker"]) for row in brokers if not row["lines"]]:
+        if missing := [str(row["broker"]) for row in brokers if not row["line_count"]]:
             those = "broker" if len(missing) == 1 else "brokers"
             yield (
                 f"There is no log of {those} {', '.join(missing)}: what clients did there was not"
@@ -135,11 +135,11 @@ def _across_racks(cluster: LoggedCluster) -> list[str]:
         ids = [row["client_id"] or "" for row in reading if row["rack"] is None]
         costs = _costs(reads["fetched_bytes"], across, reads["price_of_30_days"])
         named = first_few(ids, _NAMED)
-        who = f"{counted(reads['clients'], 'consumer', 'name')} no rack and"
+        who = f"{counted(reads['client_count'], 'consumer', 'name')} no rack and"
         found.append(
             (
                 across,
-                f"{who} {agreeing(reads['clients'], 'read')} {costs}: {named}.",
+                f"{who} {agreeing(reads['client_count'], 'read')} {costs}: {named}.",
             )
         )
     return [sentence for _, sentence in sorted(found, key=lambda one: -one[0])]

@@ -63,7 +63,7 @@ def _findings(cluster: LoggedCluster) -> Table:
             "severity": "severity",
             "finding": "id",
             "software": lambda one: f"{one['software']} {one['version']}",
-            "clients": "clients",
+            "clients": "client_count",
             "seen": lambda one: f"{one['times']:,} of {one['of']:,}",
             "known": known_in_words,
         },
@@ -124,7 +124,7 @@ def _brokers(document: LoggedCluster) -> Table:
         {
             "broker": identifier("broker"),
             "rack": "rack",
-            "lines": "lines",
+            "lines": "line_count",
             "from": "from",
             "to": "to",
             "gaps": lambda row: len(row["gaps"]),
@@ -140,7 +140,7 @@ def _fleet(document: LoggedCluster) -> Table:
         document["fleet"],
         {
             "software": lambda row: f"{row['software']} {row['version']}",
-            "clients": "clients",
+            "clients": "client_count",
             Column("requests", detail=True): "requests",
             **{
                 Column(f"{api.capitalize()} versions", right=True, detail=True): partial(
@@ -148,7 +148,7 @@ def _fleet(document: LoggedCluster) -> Table:
                 )
                 for api in _APIS_SHOWN
             },
-            "leader hints": "hints",
+            "leader hints": "hint_behaviour",
             **_OF_REFUSED,
             Column("Metadata/min", 1, detail=True): "metadata.per_minute",
             Column("Metadata MB", 3, detail=True): lambda row: (
@@ -162,8 +162,8 @@ def _fleet(document: LoggedCluster) -> Table:
 
 
 _OF_REFUSED: dict[Column | str, str] = {
-    Column("NOT_LEADER errors", detail=True): "leader_errors.total",
-    Column("with hint", detail=True): "leader_errors.hinted",
+    Column("NOT_LEADER errors", detail=True): "not_leader.total",
+    Column("with hint", detail=True): "not_leader.hinted",
     Column("hints followed", detail=True): "followed_hints.followed",
     Column("at once", detail=True): "followed_hints.at_once",
     Column("waited, p50 ms", 1, detail=True): "wait_ms.p50",
@@ -188,11 +188,11 @@ def _refused(document: LoggedCluster) -> Table:
 
 
 def _versions(api: str, row: FleetRow) -> str:
-    return ", ".join(row["apis"].get(api, ())) or "-"
+    return ", ".join(row["requests_by_api"].get(api, ())) or "-"
 
 
 def _across_racks(row: FleetRow) -> float | None:
-    share = row["reads"]["cross_rack_share"]
+    share = row["rack_bytes"]["cross_rack_share"]
     return None if share is None else 100 * share
 
 
@@ -230,14 +230,14 @@ def _requests(document: LoggedCluster) -> Table:
         {
             **{name.replace("_", " "): identifier(name) for name in by},
             "API": "api",
-            Column("version", right=True): identifier("version"),
+            Column("version", right=True): identifier("api_version"),
             "requests": "requests",
         },
         name="apis",
     )
 
 
-_OF_API = ("api", "api_key", "version", "requests")
+_OF_API = ("api", "api_key", "api_version", "requests")
 
 
 def _leader_errors(document: LoggedCluster) -> Table:
@@ -300,7 +300,7 @@ def _reads(document: LoggedCluster) -> Table:
         {
             "client rack": "client_rack",
             "broker rack": "broker_rack",
-            "fetches": "fetches",
+            "fetches": "fetch_count",
             Column("MB", 3): lambda row: row["bytes"] / 1e6,
         },
         name="reads",

@@ -108,7 +108,7 @@ def record_document(record: "RollRecord") -> RollDocument:
             None
             if waits is None
             else {
-                "moves": len(waits),
+                "move_count": len(waits),
                 "wait_ms": {"p50": 1000 * median(waits), "max": 1000 * max(waits)}
                 if waits
                 else None,
@@ -119,13 +119,13 @@ def record_document(record: "RollRecord") -> RollDocument:
 
 def plan_answer(plan: RollPlanDocument) -> Paragraph:
     """The order, whether it may begin, and what partitions go through meanwhile."""
-    order = ", ".join(str(step["broker"]) for step in plan["order"])
+    order = ", ".join(str(step["broker"]) for step in plan["nodes"])
     first = f"Nodes would be restarted in the order {order}"
     if refused := plan["refused"]:
         return Paragraph(f"{first}, but now that is refused: {refused[0]}.", tone=Tone.BAD)
-    lost = max((step["no_other_replica"] for step in plan["order"]), default=0)
-    below = max((step["below_min_insync_replicas"] for step in plan["order"]), default=0)
-    if short := [step for step in plan["order"] if step["less_than_spare"]]:
+    lost = max((step["no_other_replica"] for step in plan["nodes"]), default=0)
+    below = max((step["below_min_insync_replicas"] for step in plan["nodes"]), default=0)
+    if short := [step for step in plan["nodes"] if step["less_than_spare"]]:
         such_as = short[0]["such_as"]["less_than_spare"][0]
         return Paragraph(
             f"{first}, but that is refused without --force: less than --spare asks for would be"
@@ -138,7 +138,7 @@ def plan_answer(plan: RollPlanDocument) -> Paragraph:
             f". Meanwhile up to {counted(lost, 'partition', 'have')} no leader, {below:,} take no"
         )
         return Paragraph(f"{first} acks=all writes.", tone=Tone.WARNING)
-    if any(step["no_quorum"] for step in plan["order"]):
+    if any(step["no_quorum"] for step in plan["nodes"]):
         return Paragraph(f"{first}. Meanwhile no leader is elected.", tone=Tone.WARNING)
     known = ", as far as is known" if plan["not_known"] else ""
     return Paragraph(f"{first}; every partition stays available{known}.", tone=Tone.GOOD)
@@ -146,18 +146,18 @@ def plan_answer(plan: RollPlanDocument) -> Paragraph:
 
 def plan_tables(plan: RollPlanDocument) -> tuple[Table, ...]:
     """The order of a roll, and what each restart risks."""
-    turn = {step["broker"]: number for number, step in enumerate(plan["order"], 1)}
+    turn = {step["broker"]: number for number, step in enumerate(plan["nodes"], 1)}
     return (
         table_of(
             "Order, and what each restart risks",
-            plan["order"],
+            plan["nodes"],
             {
                 "": lambda step: turn[step["broker"]],
                 Column("Node", right=True): identifier("broker"),
                 "Rack": "rack",
                 "Role": "role",
-                "Leaders": "leaders",
-                "Replicas": "replicas",
+                "Leaders": "leader_count",
+                "Replicas": "replica_count",
                 "No other replica": "no_other_replica",
                 "Below min.insync": "below_min_insync_replicas",
                 "At min.insync": "at_min_insync_replicas",
@@ -190,10 +190,10 @@ def _examples(plan: RollPlanDocument) -> tuple[str, ...]:
     }
     notes = []
     for risk, meaning in meanings.items():
-        if some := [step for step in plan["order"] if step["such_as"][risk]]:
+        if some := [step for step in plan["nodes"] if step["such_as"][risk]]:
             partition, broker = some[0]["such_as"][risk][0], some[0]["broker"]
             notes.append(f"{partition} {meaning}: broker {broker} is restarted.")
-    if alone := [step for step in plan["order"] if step["no_quorum"]]:
+    if alone := [step for step in plan["nodes"] if step["no_quorum"]]:
         notes.append(
             "No majority of controllers is left, and no leader is elected meanwhile: node"
             f" {alone[0]['broker']} is restarted."
@@ -237,7 +237,7 @@ def node_tables(steps: Sequence[RollStep]) -> tuple[Table, ...]:
             waited,
             {
                 Column("Node", right=True): identifier("broker"),
-                "Leaders that moved": "waits.moves",
+                "Leaders that moved": "waits.move_count",
                 **measured("waits.wait_ms.p50", "waits.wait_ms.max"),
             },
             ("A leader that moved without the canary being refused is not among them.",),

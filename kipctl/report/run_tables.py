@@ -61,7 +61,7 @@ def listed_run(run: "StoredRun") -> ListedRun:
         "records_per_second": run.summary.get("records_per_second"),
         "acks": made_with.get("acks"),
         "leader_discovery": description.get("leader_discovery"),
-        "actions": actions_in_short(description) if run.description else None,
+        "during": actions_in_short(description) if run.description else None,
         "latency_ms": {"p999": run.summary.get("latency_ms", {}).get("p999")},
         "bytes": run.bytes,
         "folder": str(run.folder),
@@ -82,7 +82,7 @@ def list_table(document: RunsDocument) -> Table:
             Column("records/s", 0): "records_per_second",
             Column("acks", detail=True): "acks",
             Column("leader discovery", detail=True): "leader_discovery",
-            Column("actions", detail=True): "actions",
+            Column("during", detail=True): "during",
             **measured("latency_ms.p999", title="", digits=3),
             Column("bytes", detail=True): "bytes",
             "state": "state",
@@ -189,7 +189,7 @@ def compare_answer(document: ComparisonDocument, names: Sides = _SIDES) -> tuple
     else:
         cannot = "cannot be told: give three or more runs of each side."
         first = f"Whether {b} differs from {a} {cannot}"
-    clients = document.get("clients")
+    clients = document.get("clients_by_side")
     told = [*clients["a"], *clients["b"]] if clients else []
     if made_otherwise := [row["setting"] for row in document["settings"]]:
         told.insert(0, f"They were made with other settings: {', '.join(made_otherwise)}.")
@@ -219,7 +219,7 @@ def _differing(document: ComparisonDocument, names: Sides) -> Table:
     return table_of(
         "Settings that differ" if rows else "Both sides were made with the same settings.",
         rows,
-        {"setting": "setting", a: "a", b: "b"},
+        {"setting": "setting", a: "a_values", b: "b_values"},
         ("What follows compares runs of different settings.",) if rows else (),
         "settings",
     )
@@ -232,7 +232,7 @@ def _measures(document: ComparisonDocument, names: Sides) -> Table:
     notes = [*verdict_notes(measures)]
     if left_out:
         notes.append(f"Not measured on either side: {', '.join(left_out)}.")
-    if any(document.get("clients", {}).values()):
+    if any(document.get("clients_by_side", {}).values()):
         notes.append(
             "Each measure is of all clients of a tap together. In the latency a record that failed"
             " counts with the time until it was given up; what a tap says of a client leaves it"
@@ -243,10 +243,10 @@ def _measures(document: ComparisonDocument, names: Sides) -> Table:
             "Some runs took longer than others: what is counted is of whole runs, and differs with "
             "their length."
         )
-    if len(document["a"]) > 1 or len(document["b"]) > 1:
+    if len(document["a_runs"]) > 1 or len(document["b_runs"]) > 1:
         notes += [f"{measure['title']}, each run: {_each(measure, names)}." for measure in measures]
     return table_of(
-        f"{a}: {', '.join(document['a'])}; {b}: {', '.join(document['b'])}",
+        f"{a}: {', '.join(document['a_runs'])}; {b}: {', '.join(document['b_runs'])}",
         measures,
         {
             "measure": lambda measure: f"{measure['title']}, {measure['unit']}",

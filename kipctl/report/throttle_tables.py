@@ -22,7 +22,7 @@ def throttle_report(throttle: "Throttle", first: str, *, is_removal: bool = Fals
         for change in throttle.changes
     )
     settings = [
-        {**change.setting._asdict(), "before": change.before, "during": change.during}
+        {**change.setting._asdict(), "value_before": change.before, "value_during": change.during}
         for change in throttle.changes
     ]
     table = Table("Settings", ("Setting", "Before", "After" if is_removal else "Set"), rows)
@@ -83,7 +83,12 @@ def left_report(
     own = len(left.own)
     set_by = [left.seen.set_by(change.setting, change.during) for change in changes]
     listed = [
-        {**one.setting._asdict(), "during": one.during, "before": one.before, "set_by": who}
+        {
+            **one.setting._asdict(),
+            "value_during": one.during,
+            "value_before": one.before,
+            "set_by": who,
+        }
         for one, who in zip(changes, set_by, strict=True)
     ]
     rows = tuple(

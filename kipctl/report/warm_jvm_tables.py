@@ -35,7 +35,7 @@ def warm_jvm_report(
         status.spark,
         status.driver_memory,
         round(status.memory_bytes / 1e6),
-        round(now - status.since),
+        round(now - status.started_at),
         0 if status.is_busy else round(now - status.last_used),
         status.analyses,
     )

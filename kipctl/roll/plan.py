@@ -140,8 +140,8 @@ class Risk(Node):
             "port": self.port,
             "rack": self.rack,
             "role": self.role,
-            "replicas": self.replicas,
-            "leaders": self.leaders,
+            "replica_count": self.replicas,
+            "leader_count": self.leaders,
             "no_other_replica": len(of[Effect.LOST]),
             "below_min_insync_replicas": len(of[Effect.BELOW]),
             "at_min_insync_replicas": len(of[Effect.AT_MINIMUM]),
@@ -182,7 +182,7 @@ class RollPlan:
     def as_document(self) -> RollPlanDocument:
         """For JSON."""
         return {
-            "order": [step.as_document() for step in self.steps],
+            "nodes": [step.as_document() for step in self.steps],
             "refused": list(self.refused),
             "not_known": list(self.not_known),
             "controllers_left_alone": list(self.controllers_only),

@@ -57,7 +57,7 @@ def differences(
         values = [list(dict.fromkeys(run.get(name, "-") for run in side)) for side in sides]
         if len(set(values[0] + values[1])) > 1:
             a_values, b_values = map(" | ".join, values)
-            found.append(SettingDiffers(setting=name, a=a_values, b=b_values))
+            found.append(SettingDiffers(setting=name, a_values=a_values, b_values=b_values))
     return found
 
 

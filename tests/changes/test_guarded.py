@@ -132,7 +132,7 @@ def test_it_is_looked_at_before_the_first_batch(fake: Suffering) -> None:
     assert "Nothing was changed." in ran.err
     assert (fake.altered, fake.elected) == ([], [])
     assert fake.states() == ["refused"]
-    assert guard_of(ran)["given_up"] is True
+    assert guard_of(ran)["is_given_up"] is True
     assert guard_of(ran)["conditions"][0]["crossed"] == 1
 
 
@@ -147,7 +147,7 @@ def test_crossed_it_is_held_up_and_goes_on_when_it_is_quiet(fake: Suffering) -> 
     assert "Paused: the guard is crossed: urp > 0 (now 1)" in ran.err
     assert "The guard is quiet: going on" in ran.err
     seen = guard_of(ran)
-    assert (seen["pauses"], seen["given_up"], seen["conditions"][0]["worst"]) == (1, False, 1.0)
+    assert (seen["pauses"], seen["is_given_up"], seen["conditions"][0]["worst"]) == (1, False, 1.0)
     worst_at = datetime.fromisoformat(seen["conditions"][0]["worst_at"])
     assert began <= worst_at <= datetime.now(UTC)
     when, paused = guard_table(ran.document["guard"]).notes
@@ -176,7 +176,7 @@ def test_given_up_between_batches_it_is_gone_on_with_by_resume(fake: Suffering) 
     assert fake.states() == ["submitted"]
     told = ran.document
     assert (told["state"], told["rolled_back"]) == ("submitted", False)
-    assert told["guard"]["given_up"] is True
+    assert told["guard"]["is_given_up"] is True
     ran = fake.kipctl("changes resume --yes", status=5)  # by its guard, which is crossed still
     assert "Guarded as it was begun: urp > 0." in ran.err
     assert fake.meanwhile == 0
@@ -196,7 +196,7 @@ def test_a_guard_that_is_given_to_resume_is_taken_instead_of_its_own(
     fake.suffer_after(1 if begun == ELECT else 2)
     fake.kipctl(begun, IMPATIENT, status=5)
     ran = fake.kipctl("changes resume --yes --guard 'urp > 7' -o json")
-    assert guard_of(ran)["conditions"][0]["guard"] == "urp > 7"
+    assert guard_of(ran)["conditions"][0]["condition"] == "urp > 7"
     assert fake.states() == ["done"]
     assert [leader for _, leader in fake.of_topic()] == ([1] if begun == ELECT else [2]) * 3
 
@@ -212,7 +212,7 @@ def test_given_up_it_is_rolled_back_if_that_was_asked(fake: Suffering) -> None:
     assert "Nothing is left to resume" in nothing.err
     told = ran.document
     assert (told["state"], told["rolled_back"], told["counts"]["done"]) == ("undone", True, 2)
-    assert told["guard"]["given_up"] is True
+    assert told["guard"]["is_given_up"] is True
 
 
 def test_a_rollback_that_fails_is_told_and_can_be_repeated(fake: Suffering) -> None:
@@ -270,7 +270,7 @@ def test_the_time_for_the_whole_ends_in_a_pause_too(fake: Suffering) -> None:
     assert "Nothing was changed." in ran.err
     assert fake.altered == []
     assert fake.states() == ["refused"]
-    assert guard_of(ran)["given_up"] is False
+    assert guard_of(ran)["is_given_up"] is False
 
 
 @pytest.mark.parametrize("until", ["", "--until balanced"])
@@ -301,7 +301,7 @@ def test_elections_are_given_up(
     assert said in ran.err
     assert [leader for _, leader in fake.of_topic()] == leaders
     assert fake.meanwhile == 0
-    assert guard_of(ran)["given_up"] is True
+    assert guard_of(ran)["is_given_up"] is True
 
 
 @pytest.mark.parametrize("command", [ROTATE, ELECT])
@@ -316,7 +316,7 @@ def test_a_dry_run_shows_what_it_sees(fake: Suffering, command: str) -> None:
 def test_a_dry_run_names_the_guard_of_which_it_has_measured_nothing(fake: Suffering) -> None:
     ran = fake.kipctl(ROTATE, "--guard 'p99 > 50ms' --dry-run")
     (shown,) = guard_of(ran)["conditions"]
-    assert (shown["guard"], shown["last"], shown["looks"]) == ("p99 > 50ms", None, 0)
+    assert (shown["condition"], shown["last"], shown["looks"]) == ("p99 > 50ms", None, 0)
 
 
 def test_what_is_copied_does_not_count_as_under_replicated(clock: PassingClock) -> None:

@@ -58,10 +58,10 @@ def told(disks: Mapping[int, Disk] | None = None) -> LogSizes:
 def test_brokers_before_and_after_and_what_is_copied() -> None:
     seen = summarize(NOW, PLAN, told({3: Disk(200, 120), 1: Disk(200, 10)}))
     one, two, three = seen.brokers
-    assert (one.leaders, one.leaders_after) == (2, 0)
-    assert (three.leaders, three.leaders_after) == (0, 1)
-    assert (two.leaders, two.leaders_after) == (2, 3)
-    assert (one.replicas, one.replicas_after) == (4, 3)
+    assert (one.leader_count, one.leader_count_after) == (2, 0)
+    assert (three.leader_count, three.leader_count_after) == (0, 1)
+    assert (two.leader_count, two.leader_count_after) == (2, 3)
+    assert (one.replica_count, one.replica_count_after) == (4, 3)
     assert (one.bytes, one.bytes_after, one.bytes_out) == (150, 50, 100)
     assert (three.bytes_in, three.usable, three.fills) == (140, 120, True)
     assert seen.links == (CopyLink(1, 3, 1, 100), CopyLink(2, 3, 1, 40))
@@ -87,7 +87,14 @@ def test_a_rotation_where_a_broker_is_down_and_a_partition_has_no_leader() -> No
     seen = summarize(now, rotate(now))
     assert (seen.partitions, seen.topics, seen.copied, seen.factors) == (2, 1, 0, {})
     assert [
-        (b.broker, b.alive, b.leaders, b.leaders_after, b.replicas, b.replicas_after)
+        (
+            b.broker,
+            b.alive,
+            b.leader_count,
+            b.leader_count_after,
+            b.replica_count,
+            b.replica_count_after,
+        )
         for b in seen.brokers
     ] == [
         (1, True, 2, 0, 2, 2),
@@ -112,7 +119,7 @@ def test_it_is_said_in_how_many_topics_leaders_are_even() -> None:
     """Broker 3 has no replica, and counts in none of them."""
     to_two = Plan((Move(T[0], (1, 2), (2, 1), 1), Move(T[1], (1, 2), (2, 1), 1)))
     seen = document(summarize(NOW, to_two))
-    assert seen["topic_spread"] == TopicSpread(topics=1, even=1, even_after=0)
+    assert seen["topic_spread"] == TopicSpread(topic_count=1, even_count=1, even_count_after=0)
     assert plan_sentence(seen) == "2 partitions of 1 topic change: no data is copied."
     uneven = cluster_of((1, 2), (1, 2), (1, 2), (1, 2), brokers=(1, 2, 3))
     seen = document(summarize(uneven, to_two))

@@ -122,8 +122,10 @@ def test_balance_and_add_even_out_what_brokers_have(fake: Reassigning) -> None:
 def test_a_dry_run_tells_what_is_copied_from_where(fake: Reassigning) -> None:
     fake.bytes_each = 10**9
     seen = fake.kipctl("reassign --drain 3 --dry-run -o json").document["copied"]
-    assert (seen["replicas"], seen["bytes"]) == (7, 7 * 10**9)
-    assert seen["links"] == [{"source": 1, "target": 4, "replicas": 7, "bytes": 7 * 10**9}]
+    assert (seen["replica_count"], seen["bytes"]) == (7, 7 * 10**9)
+    assert seen["links"] == [
+        {"from_broker": 1, "to_broker": 4, "replica_count": 7, "bytes": 7 * 10**9}
+    ]
     assert fake.altered == []
     shown = fake.kipctl("reassign --drain 3 --dry-run --throttle 100MB/s").out
     assert shown.count("Brokers") == 1

@@ -788,8 +788,8 @@ class TestOutput:
         shown = json.loads(fake.kipctl(dry_run, "-o json").out)
         assert (len(shown["partitions"]), len(shown["skipped"])) == (310, 300)
         first = shown["brokers"][0]
-        assert (first["broker"], first["leaders"], first["leaders_after"]) == (1, 310, 0)
-        assert (first["replicas"], first["replicas_after"]) == (310, 310)
+        assert (first["broker"], first["leader_count"], first["leader_count_after"]) == (1, 310, 0)
+        assert (first["replica_count"], first["replica_count_after"]) == (310, 310)
 
     def test_a_rotation_of_nothing_named_says_what_could_be_rotated(
         self, fake: Reassigning

@@ -68,7 +68,7 @@ def test_a_rate_is_set_shown_and_cleared(fake: Reassigning) -> None:
     ran = fake.kipctl("changes clear-throttles --yes", status=4)
     assert "Broker 3 catches up under them" in ran.err
     shown = fake.kipctl("throttle clear --dry-run -o json").document["settings"]
-    assert {one["during"] for one in shown} == {"3000000", "*"}
+    assert {one["value_during"] for one in shown} == {"3000000", "*"}
     ran = fake.kipctl("throttle clear --yes -o json")
     assert ran.document["settings"] == shown
     assert "Broker 3 still copies 1 partition" in ran.err
@@ -144,7 +144,7 @@ def test_what_others_have_set_anew_is_removed_with_the_rest_and_not_said_to_be_s
     assert {one["kind"] for one in shown} == {"topic"}
     shown = fake.kipctl("changes clear-throttles --all --dry-run -o json").document["throttles"]
     assert len(shown) == len({(one["name"], one["config"]) for one in shown}) == 10
-    assert {one["before"] for one in shown} == {None}
+    assert {one["value_before"] for one in shown} == {None}
     ran = fake.kipctl("changes clear-throttles --all --yes")
     assert "10 of 10 throttles are removed." in ran.out
     assert not own(fake)

@@ -119,7 +119,7 @@ def test_the_list_as_json(store: Store) -> None:
             "records_per_second": 4987.6,
             "acks": "all",
             "leader_discovery": "kip951",
-            "actions": "1 x rotate",
+            "during": "1 x rotate",
             "latency_ms": {"p999": 41.25},
             "folder": str(recorded.folder),
             "state": "whole",

@@ -90,7 +90,7 @@ def test_a_paused_broker_is_not_taken_for_one_that_knows(
     # Leaders that the others hold are moved all the same, and who does not know is named.
     assert ran["reassign"].document["silent_brokers"] == [3]
     shown = ran["metadata"].document
-    costs = [(cost["broker"], cost["error"] is None) for cost in shown["costs"]]
+    costs = [(cost["broker"], cost["error"] is None) for cost in shown["request_costs"]]
     assert costs == [(1, True), (2, True), (3, False)] * 2
     assert [broker["error"] is None for broker in shown["brokers"]] == [True, True, False]
     assert f"did not answer Metadata in {timeout_s:g} s" in shown["brokers"][2]["error"]

@@ -25,7 +25,7 @@ def test_it_is_said_once_and_before_the_question(cluster_id: str, is_other: bool
         assert "Redpanda" not in looked.err
         tested = json.loads(cluster.kipctl("clusters test --output json", status=(0, 3)).out)
         assert tested["products"] == ["Redpanda" if is_other else "Apache Kafka"]
-        assert [row["commands"] for row in tested["limits"]] == [
+        assert [row["applies_to"] for row in tested["limits"]] == [
             "reassign, undo, changes undo, changes resume"
         ] * is_other
         of_others = [row for row in tested["steps"] if row["what"].endswith(" of Redpanda")]

@@ -71,7 +71,7 @@ def test_a_client_is_held_against_a_rule_and_its_fault_is_status_7(tmp_path: Pat
     said = kipctl(*words, *_QUIET, "-o", "json", "--junit", str(report))
     assert said.status == 7, said
     (rule,) = json.loads(said.out)["rules"]
-    assert (rule["status"], rule["expected"]) == ("FAIL", False)
+    assert (rule["status"], rule["is_expected"]) == ("FAIL", False)
     assert "NOT_LEADER_OR_FOLLOWER" in rule["evidence"][0]
     suite = ElementTree.parse(report).getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")

@@ -78,7 +78,7 @@ def test_an_arm_has_the_geometric_mean_of_its_runs_and_each_of_them() -> None:
     assert arm["move_wait_ms"] == pytest.approx(8, rel=1e-1)
     assert arm["moves_met_by_run"] == [20, 20]
     assert (arm["moves"]["met"], arm["moves"]["wait_ms"]["max"]) == (40, 16)
-    assert arm["waited_ms_by_run"] == [80, 320]
+    assert arm["partition_wait_ms_by_run"] == [80, 320]
     assert (arm["batch"], arm["batches"], arm["rotations"]) == (20, 3, 2)
 
 
@@ -143,7 +143,7 @@ def test_the_first_sentence_answers(size: int, runs: list[BatchRun], said: str) 
 def test_the_answer_comes_first() -> None:
     about = {
         "kafka_version": "4.3.1",
-        "runs": 3,
+        "run_count": 3,
         "acks": "all",
         "throughput": 300.0,
         "leader_discovery": "kip951",

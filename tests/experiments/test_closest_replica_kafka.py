@@ -39,7 +39,7 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(
     with standing(Place(lab.access), plan.clients, lambda _: None) as stand:
         document = run_closest(plan, stand, lambda name: tmp_path / name, lambda _: None)
     [client] = document["clients"]
-    leader, closest = client["reads"]["leader"], client["reads"]["closest"]
+    leader, closest = client["ways"]["leader"], client["ways"]["closest"]
     assert closest["bytes_by_rack"]["rack-2"] == closest["bytes"]
     assert closest["own_rack_percent"] == 100
     assert client["cross_rack_saved_percent"] == 100

@@ -50,7 +50,7 @@ def test_two_arms_are_compared_and_recorded(
     )
     told = experiment(f"run {file} --quick --record own")
     slow, mine = told["arms"]
-    assert (slow["arm"], slow["settings"]) == ("slow", {"linger.ms": "100"})
+    assert (slow["arm"], slow["client_settings"]) == ("slow", {"linger.ms": "100"})
     assert slow["latency_ms"]["p50"] > 20  # it waits up to 100 ms for more records
     assert slow["rotations"] >= 1
     assert slow["records"]["failed"] == 0

@@ -85,7 +85,7 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
         assert figures(Run(folder)).latency.as_ms() == arm["latency_ms"]
 
     predicted = experiment("redirect --predict --curve curve")["prediction"]
-    assert {one["behind"] for one in predicted["savings"]} == {"p50", "p99", "max"}
+    assert {one["behind_statistic"] for one in predicted["savings"]} == {"p50", "p99", "max"}
     assert len(predicted["brokers"]) == 3
     assert predicted["savings"][0]["without_ms"] == arms["probe-baseline"]["move_wait_ms"]
     with Cluster(lab.bootstrap_server) as cluster:

@@ -46,7 +46,7 @@ def test_arms_of_one_client_are_compared_and_what_hints_do_is_told_apart() -> No
         ("java-3.6.0", "java-4.3.1"),
         ("java-4.3.1-capped", "java-4.3.1"),
     ]
-    assert [one["hints"] for one in found.values()] == [False, True, True]
+    assert [one["takes_hints"] for one in found.values()] == [False, True, True]
     assert found["java-3.6.0", "java-4.3.1"]["verdict"] == "different"
     assert found["java-4.3.1-capped", "java-4.3.1"]["different"] is False
 
@@ -70,7 +70,10 @@ def test_each_arm_stands_beside_what_was_published_of_its_like() -> None:
 
 
 def test_what_is_set_up_otherwise_comes_from_the_plan() -> None:
-    told = {one["what"]: (one["published"], one["here"]) for one in DOCUMENT["set_up_otherwise"]}
+    told = {
+        one["what"]: (one["published_value"], one["value_here"])
+        for one in DOCUMENT["set_up_otherwise"]
+    }
     assert told["records/s"] == ("100,000", "1,000")
     assert told["leader rotations in a run"] == ("1", "4")
     assert "partitions" not in told
@@ -170,9 +173,9 @@ def test_a_prediction_reads_how_far_brokers_are_behind_off_the_curve() -> None:
     assert found["behind_ms"] == {"p50": 0, "p99": 2000, "max": 2000}
     assert found["brokers"][0] == {"broker": 1, "behind_ms": {"p50": 0, "p99": 0, "max": 0}}
     first, *_, last = found["savings"]
-    assert (first["behind"], first["beyond_the_curve"]) == ("p50", False)
+    assert (first["behind_statistic"], first["beyond_the_curve"]) == ("p50", False)
     assert first["saved_ms"] == pytest.approx(56.7, abs=0.2)
-    assert (last["behind"], last["beyond_the_curve"]) == ("max", True)
+    assert (last["behind_statistic"], last["beyond_the_curve"]) == ("max", True)
     assert last["saved_ms"] == pytest.approx(955.0, abs=0.2)
     (table,) = redirect_tables({"prediction": found})
     assert table.rows[-1][-1] is True

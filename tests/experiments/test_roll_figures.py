@@ -161,14 +161,14 @@ def test_published_cuts_are_those_that_the_kip_names() -> None:
 
 
 ROLLED = {
-    "brokers": 3,
-    "controllers": 1,
+    "broker_count": 3,
+    "controller_count": 1,
     "controlled": True,
     "throughput": 500.0,
     "record_size": 1000,
     "settle_seconds": 2.0,
-    "runs": 3,
-    "workers": 1,
+    "run_count": 3,
+    "worker_count": 1,
 }
 
 
@@ -180,7 +180,7 @@ def test_what_differs_is_told_from_the_result() -> None:
     assert "workload low: 234,000/s of 512 bytes to 108 partitions by 6 producers" in told
     assert "workload high" not in told
     assert "after 2 s, in the KIP every 10 minutes" in told
-    alike = " ".join(set_up_differences(document | {"brokers": 6, "controlled": False}))
+    alike = " ".join(set_up_differences(document | {"broker_count": 6, "controlled": False}))
     assert "the KIP's 6" not in alike
     assert "killed" in alike
 
@@ -204,7 +204,12 @@ def test_what_differs_stands_beside_each_published_figure() -> None:
     killed = set_up_line(ROLLED | {"controlled": False}, 2000)
     assert "; partitions 2,000 (9,000); records/s 500 (23,400); " in killed
     assert killed.endswith("; runs 3 (2); brokers killed (stopped in good order)")
-    alike = ROLLED | {"brokers": 6, "controllers": 3, "settle_seconds": 600, "runs": 2}
+    alike = ROLLED | {
+        "broker_count": 6,
+        "controller_count": 3,
+        "settle_seconds": 600,
+        "run_count": 2,
+    }
     alike |= {"throughput": 234_000, "record_size": 512}
     assert set_up_line(alike, 108) == "machines 1 (15); producers 1 (6); consumers 1 (18)"
 

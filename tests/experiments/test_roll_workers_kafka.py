@@ -30,7 +30,7 @@ def test_workers_are_one_producer_and_one_consumer(
     [one] = cell["arms"][0]["runs"]
     assert (one["records"]["failed"], one["records"]["missing"]) == (0, 0)
     assert all(half["batches_sent_again"] > 0 for half in one["halves"])
-    assert "producers 2 (6)" in cell["published"][0]["set_up"]
+    assert "producers 2 (6)" in cell["published_rolls"][0]["set_up"]
 
     recorded = Run(tmp_path / "roll-acks-all-partitions-6.probe-kip951.1")
     assert read_stored_run(recorded.folder).flaw == ""

@@ -60,7 +60,9 @@ def test_commands_go_there(lab_there: Lab, topic: str, tmp_path: Path) -> None:
     brokers = document(lab_there, "inspect brokers", tmp_path)["brokers"]
     servers = lab_there.bootstrap_server.split(",")
     assert {one.host for one in parse_bootstrap_servers(lab_there.bootstrap_server)} == {HOST}
-    assert [(one["address"], one["answers"]) for one in brokers] == [(s, True) for s in servers]
+    assert [(one["address"], one["is_answering"]) for one in brokers] == [
+        (s, True) for s in servers
+    ]
     load = "perf e2e --num-records 100 --throughput 100 --partitions 2"
     sent = document(lab_there, load, tmp_path)
     assert sent["records"]["delivered"] == 100

@@ -58,8 +58,10 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
         assert 0 <= with_a_renewal <= idle["by_cause"]["max_age"]
     assert kip526["phases"][0]["topics_asked"] == TOPICS
     assert legacy["phases"][0]["topics_asked"] == TOPICS * (TOPICS + 1) // 2
-    assert {step["topics"] for step in kip526["growth"]} == {1}
-    assert [step["topics"] for step in legacy["growth"]] == [s["number"] for s in legacy["growth"]]
+    assert {step["topic_count"] for step in kip526["growth"]} == {1}
+    assert [step["topic_count"] for step in legacy["growth"]] == [
+        s["number"] for s in legacy["growth"]
+    ]
 
     changes, librdkafka = perf_metadata(
         lab,
@@ -81,7 +83,7 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
         (step["request_bytes"], step["response_bytes"])
         for client in (changes, librdkafka)
         for step in client["growth"]
-        if step["topics"] == 1
+        if step["topic_count"] == 1
     ]
     assert len(ones) > len(changes["growth"])
     assert len(set(ones)) == 1

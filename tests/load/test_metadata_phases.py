@@ -121,7 +121,7 @@ def test_what_a_client_does_not_tell_is_null_and_shown_as_such() -> None:
     unknown = ("topics_asked", "request_bytes", "response_bytes", "waited_records", "waited_ms")
     assert [document[name] for name in unknown] == [None] * 5
     client = {"client": "librdkafka", "policy": None, "phases": [document], "growth": []}
-    run = {"topics": 1, "partitions": 1, "kafka_version": None, "clients": [client]}
+    run = {"topic_count": 1, "partition_count": 1, "kafka_version": None, "clients": [client]}
     requests, waits = perf_metadata_tables(run)
     assert requests.titles[:4] == ("Client", "Phase", "Requests", "Unknown")
     assert requests.rows == (("librdkafka", "steady", 1, 1, None, 0, None, None),)
@@ -135,10 +135,10 @@ def test_growth_is_shown_at_each_tenth_of_the_new_topics() -> None:
     assert [step["number"] for step in steps] == [1, *range(10, 101, 10)]
     assert steps[-1] == {
         "number": 100,
-        "topics": 100,
+        "topic_count": 100,
         "request_bytes": 1000,
         "response_bytes": 10_000,
-        "took_ms": 100.0,
+        "duration_ms": 100.0,
     }
     assert [step["number"] for step in growth(result(rpcs[:3]))] == [1, 2]
     assert growth(result([])) == []

@@ -291,7 +291,7 @@ def test_the_command_tells_how_runs_differ_and_is_a_gate(
     assert passed.status == 0, passed.err
     said = passed.document
     assert said["_command"] == "runs compare"
-    assert (said["a"], said["b"]) == (["slow"], ["slow2"])
+    assert (said["a_runs"], said["b_runs"]) == (["slow"], ["slow2"])
     assert [row["setting"] for row in said["settings"]] == ["num_records", "interrupted"]
     assert said["lengths_differ"] is False
     assert [one["measure"] for one in said["measures"]] == [m.name for m in MEASURES]

@@ -229,12 +229,12 @@ def test_findings_are_those_of_the_tap(clients: dict[str, Any]) -> None:
     loop, storm = found["hint-hot-loop", KGO[0]], found["metadata-storm", JAVA[0]]
     assert clients["findings"][0] == loop
     assert (loop["is_known"], loop["known"]["mended_in"]) == (True, "1.21.7")
-    assert (loop["clients"], loop["client_ids"]) == (1, ["loader@10.9.0.7"])
+    assert (loop["client_count"], loop["client_ids"]) == (1, ["loader@10.9.0.7"])
     assert (storm["is_known"], storm["client_ids"]) == (False, ["storm.host@10.9.0.7"])
     assert 5 <= storm["times"] <= 6
     # Ten clients followed one hint each: no one of them is enough.
     unrefreshed = found["hint-no-refresh", JAVA[0]]
-    assert (unrefreshed["clients"], unrefreshed["client_ids"]) == (0, [])
+    assert (unrefreshed["client_count"], unrefreshed["client_ids"]) == (0, [])
     assert {id for id, _ in found} == {"hint-hot-loop", "metadata-storm", "hint-no-refresh"}
 
 
@@ -333,7 +333,7 @@ def test_what_led_to_a_broker_without_a_log_is_unseen(without_broker_2: Any) -> 
     assert row["verdict"]["behaviour"] == "unknown"
     assert "the log of a broker that led is missing" in row["verdict"]["sentence"]
     assert (row["episodes"]["unseen"], row["wait_ms"]["p50"]) == (6, None)
-    logged = {of["broker"]: of["lines"] for of in cluster["brokers"]}
+    logged = {of["broker"]: of["line_count"] for of in cluster["brokers"]}
     assert logged == {1: 9, 2: 0, 3: 8}
     assert "There is no log of broker 2:" in "\n".join(request_log_answer(without_broker_2))
 

@@ -105,7 +105,7 @@ def test_clusters_are_told_apart(
     for name in ("reads", "produce_not_leader", "brokers"):
         assert found[name] == expected[name]
     for row, other in zip(found["fleet"], expected["fleet"], strict=True):
-        for name in ("software", "wait_ms", "leader_errors", "verdict", "reads"):
+        for name in ("software", "wait_ms", "not_leader", "verdict", "rack_bytes"):
             assert row[name] == other[name]
     every = {
         cluster["cluster_id"]: sum(row["requests"] for row in cluster["apis"])
@@ -123,7 +123,7 @@ def test_clusters_are_told_apart(
     assert counted == every
     fleet = pq.read_table(tmp_path / "saved" / "fleet").to_pylist()
     assert sum(row["leader_errors_total"] for row in fleet) == sum(
-        row["leader_errors"]["total"] for of in document["clusters"] for row in of["fleet"]
+        row["not_leader"]["total"] for of in document["clusters"] for row in of["fleet"]
     )
 
 

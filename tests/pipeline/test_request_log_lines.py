@@ -56,7 +56,7 @@ def analysed(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[str, 
 def test_counts_are_those_of_the_json(analysed: tuple[str, dict[str, Any]]) -> None:
     name, document = analysed
     expected = plainly_counted(log_lines(name))
-    apis = [(row["api_key"], row["version"], row["requests"]) for row in document["apis"]]
+    apis = [(row["api_key"], row["api_version"], row["requests"]) for row in document["apis"]]
     assert apis == expected.pop("apis")
     assert {key: document[key] for key in expected} == expected
 
@@ -90,7 +90,7 @@ def test_documents_are_json_and_name_brokers(analysed: tuple[str, dict[str, Any]
 
 def test_what_clients_do_with_hints(analysed: tuple[str, dict[str, Any]]) -> None:
     name, document = analysed
-    hints = {row["software"]: row["hints"] for row in document["fleet"]}
+    hints = {row["software"]: row["hint_behaviour"] for row in document["fleet"]}
     expected = {
         "kafka-4.3.1": {
             "apache-kafka-java": "known to follow",
@@ -127,7 +127,7 @@ def test_a_client_that_pipelines_follows_its_hints(spark: SparkSession) -> None:
 
 def test_redirected_clients_waited(analysed: tuple[str, dict[str, Any]]) -> None:
     name, document = analysed
-    refused = {row["software"]: row["leader_errors"]["total"] for row in document["fleet"]}
+    refused = {row["software"]: row["not_leader"]["total"] for row in document["fleet"]}
     met = {row["software"]: row["episodes"]["total"] for row in document["fleet"]}
     assert {name for name, total in refused.items() if total} == {
         name for name, episodes in met.items() if episodes

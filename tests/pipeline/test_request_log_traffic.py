@@ -186,7 +186,7 @@ def test_what_crosses_racks_and_what_it_costs(made: RequestLogAnalysis) -> None:
         of_a_month
     )
     assert cluster["rackless_reads"] == {
-        "clients": 1,
+        "client_count": 1,
         "fetched_bytes": 900,
         "cross_rack_bytes": 600,
         "price_of_30_days": pytest.approx(of_a_month["nowhere"]),

@@ -21,7 +21,7 @@ def measured(
         "stale_metadata_ms": stale_ms,
         "throughput": 300,
         "acks": "1",
-        "runs": 3,
+        "run_count": 3,
         "doubts": list(doubts),
         "comparisons": [
             {

@@ -52,17 +52,17 @@ def rolled(latency_us: int, failed: int | None = 0) -> RolledRun:
 def tables(runs: dict[str, list[RolledRun]]) -> dict[str, Table]:
     cell = cell_document("1", 100, ARMS, runs)
     published = published_for("1", 100)
-    cell["published"] = [row.as_document("brokers 3 (6)") for row in published]
+    cell["published_rolls"] = [row.as_document("brokers 3 (6)") for row in published]
     document: RollExperimentDocument = {
         "kafka_version": "4.3.1",
-        "brokers": 3,
-        "controllers": 1,
-        "restarts": 3,
+        "broker_count": 3,
+        "controller_count": 1,
+        "restart_count": 3,
         "controlled": True,
         "throughput": 100,
         "record_size": 1000,
-        "runs": len(runs["probe-baseline"]),
-        "workers": 1,
+        "run_count": len(runs["probe-baseline"]),
+        "worker_count": 1,
         "settle_seconds": 5,
         "cells": [cell],
         "differs": ["3 brokers, the KIP's 6"],

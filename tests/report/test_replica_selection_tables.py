@@ -58,11 +58,11 @@ def crossing(percent: float | None, per_s: float | None = None, price: float | N
 def rack(**more: Any) -> dict[str, Any]:
     return {
         "rack": "b",
-        "known": True,
+        "is_known": True,
         "partitions": 4,
-        "local": 3,
+        "local_partitions": 3,
         "local_percent": 75.0,
-        "closest": 4,
+        "closest_partitions": 4,
         "held_bytes": 1000,
         "cross_held_bytes": 250,
         "bytes_per_second": None,
@@ -78,7 +78,7 @@ def rack(**more: Any) -> dict[str, Any]:
 
 def document(*partitions: dict[str, Any], **more: Any) -> dict[str, Any]:
     empty: dict[str, Any] = {"groups": [], "groups_not_shown": [], "unreported": []}
-    empty |= {"rate_over_seconds": None, "price_per_gb": None, "client": None}
+    empty |= {"rate_over_seconds": None, "price_per_gb": None, "reading_client": None}
     return {"partitions": [*partitions], "racks": [rack()], **empty, **more}
 
 
@@ -178,7 +178,7 @@ def test_who_names_a_rack_that_is_not_there_is_named_with_what_it_costs() -> Non
         return {
             "group": name,
             "client_rack": rack,
-            "known": rack == "zone-b",
+            "is_known": rack == "zone-b",
             "says_rack": True,
             "client_ids": [f"{name}-app"],
             "members": 2,
@@ -251,13 +251,13 @@ def test_what_naming_a_rack_saves_is_said_where_it_is_known() -> None:
         "That is 207.36 and 103.68 in 30 days: 103.68 less, if every partition is read once in"
         " each rack; no group is known that reads them.",
     )
-    reads = {"group": "shop", "client_rack": None, "known": False, "says_rack": True}
+    reads = {"group": "shop", "client_rack": None, "is_known": False, "says_rack": True}
     reads |= {"now_cross_bytes_per_second": 1e6, "closest_cross_bytes_per_second": 1e6}
     reads |= {"now_price_of_30_days": 51.84, "closest_price_of_30_days": 51.84}
     said = selection_answer(document(row(), racks=[b, c], groups=[reads], **asked))
     assert said.first.startswith("1 group pays 51.84 in 30 days")
     assert len(said.others) == 1
-    elsewhere = {**c, "known": False}
+    elsewhere = {**c, "is_known": False}
     assert selection_answer(document(row(), racks=[b, elsewhere], **asked)).others == ()
     unknown = rack(from_leaders=crossing(None))
     assert selection_answer(document(row(), racks=[b, unknown], **asked)).others == ()
@@ -314,7 +314,7 @@ def client_table(**more: Any) -> Table:
     read = {"topic": "orders", "partition": 0, "rack": "b", "broker": 2, "broker_rack": "b"}
     read |= {"records": 10, "bytes": 1000, "agrees": True} | more
     client = {"name": "librdkafka", "version": "2.16.0", "reads": [read]}
-    return selection_tables(document(row(), client=client))[2]
+    return selection_tables(document(row(), reading_client=client))[2]
 
 
 def test_what_a_client_did_stands_beside_it() -> None:
@@ -359,7 +359,7 @@ def test_a_walk_begins_with_what_the_broker_really_said() -> None:
 
 def test_a_flip_is_one_line() -> None:
     flip = {"time": "12:00:00", "topic": "orders", "partition": 0, "rack": "b"}
-    flip |= {"from": None, "to": 2, "why": "leader 1 -> 2; the leader is in the rack"}
+    flip |= {"from_broker": None, "to_broker": 2, "why": "leader 1 -> 2; the leader is in the rack"}
     assert flip_line(flip) == (
         "12:00:00  orders-0  b: nowhere -> 2  leader 1 -> 2; the leader is in the rack"
     )

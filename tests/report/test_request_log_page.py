@@ -14,15 +14,15 @@ def fleet_row(software: str, hints: str, clients: int, refused: int) -> dict[str
     return {
         "software": software,
         "version": "1.0",
-        "clients": clients,
+        "client_count": clients,
         "requests": 10 * clients,
-        "hints": hints,
-        "apis": {"PRODUCE": {"9": 10}},
-        "leader_errors": {"total": refused, "hinted": max(0, refused - 1)},
+        "hint_behaviour": hints,
+        "requests_by_api": {"PRODUCE": {"9": 10}},
+        "not_leader": {"total": refused, "hinted": max(0, refused - 1)},
         "wait_ms": {"p50": None, "max": None},
         "followed_hints": {"present": 0, "followed": 0, "at_once": 0},
         "metadata": {"per_minute": 0.0, "response_bytes": 0},
-        "reads": {"cross_rack_share": None},
+        "rack_bytes": {"cross_rack_share": None},
     }
 
 
@@ -30,7 +30,7 @@ def cluster(cluster_id: str | None, *fleet: dict[str, Any]) -> dict[str, Any]:
     return {
         "cluster_id": cluster_id,
         "period": {"from": "2026-11-24T00:00:00.000+00:00", "to": "x", "seconds": 60.0},
-        "apis": [{"api": "PRODUCE", "version": 9, "requests": 70}],
+        "apis": [{"api": "PRODUCE", "api_version": 9, "requests": 70}],
         "clients": [],
         "brokers": [],
         "findings": [],
@@ -52,7 +52,7 @@ def cluster(cluster_id: str | None, *fleet: dict[str, Any]) -> dict[str, Any]:
             "response_bytes": 100,
             "by_cause": {"start": 1, "leader_change": 3},
         },
-        "reads": [{"client_rack": "a", "broker_rack": None, "fetches": 1, "bytes": 1_000_000}],
+        "reads": [{"client_rack": "a", "broker_rack": None, "fetch_count": 1, "bytes": 1_000_000}],
         "requests_of_unknown_brokers": {},
         "clocks": [],
     }

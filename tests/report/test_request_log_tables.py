@@ -35,7 +35,7 @@ FLEET = (
 
 def finding(software: str) -> dict[str, Any]:
     says = dict.fromkeys(("does", "costs", "change"), "says.")
-    of = {"software": software, "version": "1", "clients": 0, "client_ids": [], "known": None}
+    of = {"software": software, "version": "1", "client_count": 0, "client_ids": [], "known": None}
     return {"id": "metadata-storm", "severity": "warning", "times": 4, "of": 4, **says, **of}
 
 
@@ -54,7 +54,7 @@ def talker(client: str, rack: str | None, **more: Any) -> dict[str, Any]:
 
 
 def broker(number: int, seconds: float) -> dict[str, Any]:
-    of = {"from": None, "to": None, "gaps": [], "hours_apart": None, "lines": 9}
+    of = {"from": None, "to": None, "gaps": [], "hours_apart": None, "line_count": 9}
     return {**of, "broker": number, "rack": f"az-{number}", "seconds": seconds}
 
 
@@ -80,7 +80,7 @@ def test_clients_are_counted_without_kipctl_and_the_kinds_add_up() -> None:
 def test_the_rack_that_is_not_there_is_named_with_its_cost_the_worst_first() -> None:
     of = cluster("c", *FLEET)
     of["brokers"] = [broker(1, 60.0), broker(2, 60.0)]
-    of["rackless_reads"] = {"clients": 1, **talker("nowhere", None)}
+    of["rackless_reads"] = {"client_count": 1, **talker("nowhere", None)}
     of["rackless_reads"]["cross_rack_bytes"] = 700
     of["talkers"] = [
         talker("nowhere", None),

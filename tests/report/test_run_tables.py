@@ -32,7 +32,13 @@ def measure(**more: object) -> dict[str, object]:
 
 
 def compared(*measures: dict[str, object], **more: object) -> tuple[Table, ...]:
-    document = {"a": ["x"], "b": ["y"], "settings": [], "gates": [], "lengths_differ": False}
+    document = {
+        "a_runs": ["x"],
+        "b_runs": ["y"],
+        "settings": [],
+        "gates": [],
+        "lengths_differ": False,
+    }
     document |= {"doubts": [], "measures": measures or [measure()]}
     return compare_tables(document | more)
 
@@ -95,7 +101,7 @@ def test_a_person_reads_aligned_decimals_and_csv_has_the_values_themselves() -> 
 
 def test_sizes_of_runs_are_numbers() -> None:
     run = {"name": "x", "folder": "/x", "bytes": 124_213, "started": None, "state": "whole"}
-    told = ("command", "records", "records_per_second", "acks", "leader_discovery", "actions")
+    told = ("command", "records", "records_per_second", "acks", "leader_discovery", "during")
     listed = list_table(
         {"store": "/", "runs": [run | dict.fromkeys(told) | {"latency_ms": {"p999": None}}]}
     )
@@ -109,8 +115,8 @@ def test_sizes_of_runs_are_numbers() -> None:
 def test_settings_come_first_and_conditions_last() -> None:
     settings, measures, gates = compared(
         measure(a_by_run={"x": 1.0, "x2": 2.5}),
-        a=["x", "x2"],
-        settings=[{"setting": "acks", "a": "1", "b": "all"}],
+        a_runs=["x", "x2"],
+        settings=[{"setting": "acks", "a_values": "1", "b_values": "all"}],
         gates=[{"condition": "p99 > +10%", "holds": False}],
         lengths_differ=True,
     )

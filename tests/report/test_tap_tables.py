@@ -112,7 +112,7 @@ def test_a_report_and_a_comparison_of_its_runs_say_what_it_said() -> None:
     seen = document(client())
     run = {"run": "noon", "failed": None, "stopped": False, "end_of": None, "doubts": []}
     assert told_by_taps({"runs": [run | seen]})[0] == tap_answer(seen).first
-    compared = {"measures": [], "settings": [], "clients": {"a": ["noon: shop"], "b": []}}
+    compared = {"measures": [], "settings": [], "clients_by_side": {"a": ["noon: shop"], "b": []}}
     assert compare_answer(compared)[1:] == ("noon: shop",)
 
 

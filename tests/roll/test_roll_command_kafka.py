@@ -94,7 +94,7 @@ def test_a_guard_that_is_crossed_stops_it_before_anything_is_done(
     status, report, said = rolled(lab, "--lab", *guard)
     assert status == 5, said
     assert "Given up after 1 s" in said
-    assert report["guard"]["given_up"]
+    assert report["guard"]["is_given_up"]
     assert not started(lab, before)
     assert leaders_of(cluster, TOPIC).count(1) == 2
     assert rolled(lab, "--abandon")[0] == 0
@@ -113,7 +113,7 @@ def test_a_canary_feels_the_roll(lab: Lab, cluster: Cluster) -> None:
     assert report["steps"][0]["leaders_moved_off"] >= 4
     waits = report["steps"][0]["waits"]
     # A canary that hears of a move before it sends is not refused: then it has not waited.
-    if waits["moves"]:
+    if waits["move_count"]:
         assert 0 < waits["wait_ms"]["p50"] <= waits["wait_ms"]["max"]
     else:
         assert waits["wait_ms"] is None
@@ -125,7 +125,7 @@ def test_what_is_to_spare_is_said_before_and_who_is_missed_meanwhile(
     lab: Lab, cluster: Cluster
 ) -> None:
     status, report, said = rolled(lab, "--dry-run", "--spare", "1", "--broker", "1")
-    (step,) = report["order"]
+    (step,) = report["nodes"]
     assert step["less_than_spare"] == 6
     assert step["such_as"]["at_minimum"]
     before = starts(lab)
@@ -160,5 +160,5 @@ def test_a_topic_of_one_replica_refuses_the_roll(lab: Lab) -> None:
         assert "broker 2: alone-0 without any replica" in said
         status, report, said = rolled(lab, "--dry-run")
         assert status == 0, said
-        assert [step["no_other_replica"] for step in report["order"]] == [0, 1, 0]
+        assert [step["no_other_replica"] for step in report["nodes"]] == [0, 1, 0]
         assert unfinished_roll(journal(lab.cluster_id)) is None

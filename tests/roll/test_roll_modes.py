@@ -136,7 +136,7 @@ def test_a_guard_that_would_see_nothing_is_refused_before_the_question(world: Wo
 def test_a_dry_run_names_the_guard_also_where_it_has_measured_nothing(world: World) -> None:
     ran = world.kipctl("roll --exec false --guard 'p99 > 50ms' --dry-run -o json")
     (shown,) = ran.document["guard"]["conditions"]
-    assert (shown["guard"], shown["last"], shown["looks"]) == ("p99 > 50ms", None, 0)
+    assert (shown["condition"], shown["last"], shown["looks"]) == ("p99 > 50ms", None, 0)
 
 
 def test_every_option_of_a_roll_may_be_given_anew() -> None:

@@ -156,10 +156,10 @@ def test_what_looks_and_changes_nothing_needs_no_more_than_a_reader_has(
     leaders = looked("inspect", "leaders", "--topic", topic)
     assert len(leaders["partitions"]) == PARTITIONS
     brokers = looked("inspect", "brokers")
-    assert [one["answers"] for one in brokers["brokers"]] == [True, True]
+    assert [one["is_answering"] for one in brokers["brokers"]] == [True, True]
     assert {one["value"] for one in brokers["settings"]} != {None}
     metadata = looked("inspect", "metadata")
-    assert {one["error"] for one in (*metadata["costs"], *metadata["brokers"])} == {None}
+    assert {one["error"] for one in (*metadata["request_costs"], *metadata["brokers"])} == {None}
     selection = looked("inspect", "replica-selection", "--topic", topic)
     assert {one["reads_from"] for one in selection["partitions"]} == {1, 2}
     hints = looked("inspect", "hints", "--topic", topic)

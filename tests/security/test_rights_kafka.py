@@ -117,7 +117,7 @@ def test_clusters_test_judges_rights_on_kipctls_own_topics(alice: Way, tmp_path:
     ):
         status, out, err = ran(*test, state=tmp_path)
     assert status == 0, err
-    missing = {one["command"]: one["missing"] for one in json.loads(out)["rights"]}
+    missing = {one["command"]: one["not_granted"] for one in json.loads(out)["rights"]}
     of_moves = ["Describe on Cluster", "Alter on Cluster"]
     assert missing["perf metadata"] == of_moves
     assert missing["inspect metadata --measure-convergence"] == of_moves

@@ -77,11 +77,11 @@ def test_equal_runs_differ_in_nothing() -> None:
 def test_every_setting_that_differs_is_told_with_all_its_values() -> None:
     other = described(producer={"acks": "1", "batch.size": "16384", "linger.ms": "5"}, workers=2)
     assert differences([described()], [other]) == [
-        {"setting": "acks", "a": "all", "b": "1"},
-        {"setting": "workers", "a": "-", "b": "2"},
-        {"setting": "linger.ms", "a": "-", "b": "5"},
+        {"setting": "acks", "a_values": "all", "b_values": "1"},
+        {"setting": "workers", "a_values": "-", "b_values": "2"},
+        {"setting": "linger.ms", "a_values": "-", "b_values": "5"},
     ]
-    assert differences([described()], [described(), other])[0]["b"] == "all | 1"
+    assert differences([described()], [described(), other])[0]["b_values"] == "all | 1"
 
 
 def test_how_far_an_interrupted_run_came_is_a_difference() -> None:
@@ -91,7 +91,7 @@ def test_how_far_an_interrupted_run_came_is_a_difference() -> None:
     assert interrupted_after(whole) == ""
     assert "stopped" not in settings(cut)
     assert differences([whole], [cut]) == [
-        {"setting": "interrupted", "a": "-", "b": "27,391 of 80,000 records"}
+        {"setting": "interrupted", "a_values": "-", "b_values": "27,391 of 80,000 records"}
     ]
     assert interrupted_after({"stopped": True}) == "? of ? records"
 
@@ -105,5 +105,5 @@ def test_whether_the_beginning_of_a_run_is_kept() -> None:
 def test_sides_that_mix_the_same_values_differ_within_themselves() -> None:
     slow, fast = described(throughput=1.5), described(throughput=3000.0)
     assert differences([slow, fast], [slow, fast]) == [
-        {"setting": "throughput", "a": "1.5 | 3000", "b": "1.5 | 3000"}
+        {"setting": "throughput", "a_values": "1.5 | 3000", "b_values": "1.5 | 3000"}
     ]

@@ -50,7 +50,7 @@ class PlanSummary:
 
     @property
     def copied_replicas(self) -> int:
-        return sum(link.replicas for link in self.links)
+        return sum(link.replica_count for link in self.links)
 
     @property
     def copied_bytes(self) -> int:
@@ -93,8 +93,8 @@ def summarize(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> Pla
     links = _links(plan, logs)
     bytes_in, bytes_out = Counter[int](), Counter[int]()
     for link in links:
-        bytes_in[link.target] += link.bytes
-        bytes_out[link.source] += link.bytes
+        bytes_in[link.to_broker] += link.bytes
+        bytes_out[link.from_broker] += link.bytes
     usable = {b: disk.usable for b, disk in logs.disks.items() if disk.usable is not None}
     known = {*racks, *leaders, *leaders_after, *replicas, *replicas_after} - {NO_LEADER}
     return PlanSummary(
@@ -176,15 +176,16 @@ def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> Pl
     only with a throttle."""
     shown: PlanShown = {
         "counts": {
-            "partitions": seen.partitions,
-            "topics": seen.topics,
-            "copied": seen.copied,
-            "skipped": sum(reason.partitions for reason in seen.skip_reasons),
+            "partition_count": seen.partitions,
+            "topic_count": seen.topics,
+            "copied_count": seen.copied,
+            "skipped_count": sum(reason.partitions for reason in seen.skip_reasons),
         },
         "brokers": list(seen.brokers),
         "topic_spread": seen.topic_spread,
         "replication_factor_changes": [
-            {"from": old, "to": new, "partitions": n} for (old, new), n in seen.factors.items()
+            {"from_factor": old, "to_factor": new, "partitions": n}
+            for (old, new), n in seen.factors.items()
         ],
         "left_alone": [
             {
@@ -197,10 +198,10 @@ def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> Pl
     }
     if seen.links:
         shown["copied"] = {
-            "replicas": seen.copied_replicas,
+            "replica_count": seen.copied_replicas,
             "bytes": seen.copied_bytes,
             "unknown_sizes": seen.unknown_sizes,
-            "silent_brokers": {str(broker): why for broker, why in seen.silent.items()},
+            "why_brokers_are_silent": {str(broker): why for broker, why in seen.silent.items()},
             "links": list(seen.links),
             "throttle_bytes_per_second": throttle_bytes_per_s,
             "seconds": seen.seconds_at(throttle_bytes_per_s) if throttle_bytes_per_s else None,

@@ -84,9 +84,9 @@ def runs(
     with started_spark(environment, place, paths) as spark:
         document = analyse_runs(spark, paths, question, period, save)
     for opened in document["runs"]:
-        if failed := opened["failed"]:
+        if failed := opened["failure"]:
             environment.message(f"{opened['run']} failed, and is analysed as it is: {failed}")
-        elif opened["stopped"]:
+        elif opened["is_stopped"]:
             environment.message(f"{opened['run']} was interrupted, and is analysed as it is.")
         if opened["end_of"]:
             environment.message(f"{opened['run']} is the end of a longer run: {opened['end_of']}.")

@@ -116,5 +116,5 @@ def metadata(
             plan.access,
             plan.names[0],
             done=sum(phase["records"] for phase in phases) - failed,
-            acted=any(phase["moves"] for phase in phases),
+            acted=any(phase["move_count"] for phase in phases),
         )

@@ -63,7 +63,7 @@ class Restart:
         return {
             "broker": self.broker,
             "controlled": self.controlled,
-            "leaders": self.leaders,
+            "leader_count": self.leaders,
             "called_ms": ms(self.called_us),
             "away_ms": ms(self.away_us),
             "ended_ms": ms(self.ended_us),

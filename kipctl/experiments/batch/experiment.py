@@ -60,12 +60,12 @@ def run_batches(
         ).carry_out()
     return {
         "kafka_version": stand.kafka_version,
-        "brokers": len(stand.cluster.nodes),
+        "broker_count": len(stand.cluster.nodes),
         "leader_discovery": plan.discovery.value,
         "acks": plan.acks,
         "throughput": plan.throughput,
         "record_size": plan.record_size,
-        "runs": plan.runs,
+        "run_count": plan.runs,
         "settle_seconds": plan.settle_s,
         **document(plan.partitions, found),
     }

@@ -149,12 +149,12 @@ def run_closest(
     return {
         "kafka_version": stand.kafka_version,
         "rack": rack,
-        "racks": {str(broker): of for broker, of in sorted(racks.items())},
+        "rack_by_broker": {str(broker): of for broker, of in sorted(racks.items())},
         "partitions": plan.partitions,
         "throughput": plan.throughput,
         "record_size": plan.record_size,
         "seconds": plan.seconds,
-        "runs": plan.runs,
+        "run_count": plan.runs,
         "rack_goes": lab is not None,
         "controlled": plan.controlled,
         "clients": [
@@ -324,7 +324,7 @@ def client_document(
         "client": name,
         "software": first.software,
         "measured_by": first.measured_by,
-        "reads": {"leader": ways[LEADER], "closest": ways[CLOSEST]},
+        "ways": {"leader": ways[LEADER], "closest": ways[CLOSEST]},
         "cross_rack_saved_percent": 100 * (1 - closest / leader) if leader else None,
         "differences": comparisons([READS], MEASURES, runs),
     }

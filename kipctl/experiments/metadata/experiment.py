@@ -109,8 +109,8 @@ def run_claims(
         for client in clients
     ]
     return {
-        "topics": plan.topics,
-        "partitions": plan.partitions,
+        "topic_count": plan.topics,
+        "partition_count": plan.partitions,
         "throughput": plan.throughput,
         "kafka_version": stand.kafka_version,
         "clients": documents,
@@ -177,7 +177,7 @@ def _client_document(name: str, of_phases: Mapping[PhaseLoad, _Measured]) -> Met
         "phases": [
             {
                 **phase_document(load.phase, one.result, None),
-                "moves": one.moves,
+                "move_count": one.moves,
                 "least_asked": least_asked(one.result.rpcs, load),
             }
             for load, one in of_phases.items()

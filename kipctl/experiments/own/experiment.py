@@ -106,7 +106,7 @@ def document(
         "title": file.title,
         "acks": file.load.acks,
         "throughput": file.load.throughput,
-        "runs": file.runs,
+        "run_count": file.runs,
         "during": file.during.action,
         **plan.conditions.as_document(),
         "doubts": doubts_of(list(runs.values()), more_moves),
@@ -115,7 +115,7 @@ def document(
                 **runs[arm].as_document(),
                 "software": runs[arm].runs[0].claims["software"],
                 "kafka_version": versions[arm.kafka],
-                "settings": arm.arm.given({}),
+                "client_settings": arm.arm.given({}),
             }
             for arm in plan.arms
         ],

@@ -46,7 +46,7 @@ def predicted(
             for sightings in seen
         ],
         "savings": [
-            {**one.as_document(), "behind": name}
+            {**one.as_document(), "behind_statistic": name}
             for name, staleness_ms in behind.items()
             for one in saved(lines, arms, staleness_ms)
         ],

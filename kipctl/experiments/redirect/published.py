@@ -96,7 +96,7 @@ _NAMES = {
 def set_up_differences(here: SetUp, published: SetUp = KIP) -> tuple[SetUpDiffers, ...]:
     """All in which they differ, and what one of them does not say."""
     return tuple(
-        SetUpDiffers(what=title, published=_text(theirs), here=_text(ours))
+        SetUpDiffers(what=title, published_value=_text(theirs), value_here=_text(ours))
         for field, title in _NAMES.items()
         if (theirs := getattr(published, field)) != (ours := getattr(here, field)) or theirs is None
     )
@@ -105,7 +105,7 @@ def set_up_differences(here: SetUp, published: SetUp = KIP) -> tuple[SetUpDiffer
 def set_up_line(differences: Sequence[SetUpDiffers]) -> str:
     """On one line, to stand beside a figure: what is set up here, and in brackets the KIP's."""
     return "; ".join(
-        f"{difference['what']} {difference['here']} ({difference['published']})"
+        f"{difference['what']} {difference['value_here']} ({difference['published_value']})"
         for difference in differences
     )
 

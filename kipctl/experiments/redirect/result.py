@@ -44,7 +44,7 @@ def compared(found: Sequence[ArmRuns]) -> list[ComparedHints]:
     asked = [(without.name, with_it.name) for without, with_it in pairs(arms)]
     takes_hints: dict[str | int, bool] = {arm.name: arm.takes_hints for arm in arms}
     return [
-        {**comparison, "hints": takes_hints[comparison["with"]]}
+        {**comparison, "takes_hints": takes_hints[comparison["with"]]}
         for comparison in comparisons(asked, MEASURES, runs)
     ]
 
@@ -110,14 +110,14 @@ def document(
         "kafka_version": here.kafka,
         "acks": plan.acks,
         "throughput": plan.throughput,
-        "runs": plan.runs,
+        "run_count": plan.runs,
         "metadata_delay_ms": conditions["metadata_delay_ms"],
         "stale_metadata_ms": conditions["stale_metadata_ms"],
         "doubts": doubts_of(found, more_moves),
         "arms": [arm.as_document() for arm in found],
         "comparisons": compared(found),
         "beside_published": beside_published(found, differences),
-        "published": {"latency_ms": {"p999": dict(P999_MS)}, "cut_percent": CUT_PERCENT},
+        "published_cut_percent": CUT_PERCENT,
         "set_up_otherwise": list(differences),
     }
 
@@ -127,7 +127,7 @@ def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> GainCurve:
     lines = curve_lines(points)
     arms = [arm.arm for arm in next(iter(points.values()))]
     return {
-        "lines": [
+        "curves": [
             {
                 "arm": name,
                 "points": [
@@ -141,7 +141,7 @@ def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> GainCurve:
             {**one, "stale_metadata_ms": ms}
             for ms, found in points.items()
             for one in compared(found)
-            if one["hints"]
+            if one["takes_hints"]
         ],
     }
 

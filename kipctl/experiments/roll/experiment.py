@@ -193,7 +193,7 @@ def cell_document(
         "differences": comparisons(
             [(without.name, with_it.name) for without, with_it in pairs(arms)], MEASURES, runs
         ),
-        "published": [],
+        "published_rolls": [],
     }
 
 
@@ -235,14 +235,14 @@ def run_roll(
         cells = _cells(plan, stand, lab, chosen, start, record, message)
     document: RollExperimentDocument = {
         "kafka_version": lab.kafka_version,
-        "brokers": len(brokers),
-        "controllers": sum(node.role is Role.CONTROLLER for node in lab.nodes),
-        "restarts": len(chosen),
+        "broker_count": len(brokers),
+        "controller_count": sum(node.role is Role.CONTROLLER for node in lab.nodes),
+        "restart_count": len(chosen),
         "controlled": plan.controlled,
         "throughput": plan.throughput,
         "record_size": plan.record_size,
-        "runs": plan.runs,
-        "workers": plan.workers,
+        "run_count": plan.runs,
+        "worker_count": plan.workers,
         "settle_seconds": plan.settle_s,
         "cells": cells,
         "differs": [],
@@ -250,7 +250,7 @@ def run_roll(
     for cell in cells:
         otherwise = set_up_line(document, cell["partitions"])
         rows = published_for(cell["acks"], cell["partitions"])
-        cell["published"] = [row.as_document(otherwise) for row in rows]
+        cell["published_rolls"] = [row.as_document(otherwise) for row in rows]
     document["differs"] = list(set_up_differences(document))
     return document
 

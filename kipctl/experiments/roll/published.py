@@ -93,15 +93,15 @@ def set_up_line(document: RollExperimentDocument, partitions: int) -> str:
     kip = nearer_workload(partitions)
     compared = (
         ("machines", 1, _MACHINES),
-        ("brokers", document["brokers"], BROKERS),
-        ("controllers", document["controllers"], CONTROLLERS),
+        ("brokers", document["broker_count"], BROKERS),
+        ("controllers", document["controller_count"], CONTROLLERS),
         ("partitions", partitions, kip["partitions"]),
         ("records/s", document["throughput"], kip["throughput"]),
         ("bytes of a record", document["record_size"], RECORD_SIZE),
-        ("producers", document["workers"], kip["producers"]),
-        ("consumers", document["workers"], _SUBSCRIPTIONS * kip["consumers"]),
+        ("producers", document["worker_count"], kip["producers"]),
+        ("consumers", document["worker_count"], _SUBSCRIPTIONS * kip["consumers"]),
         ("s between restarts", document["settle_seconds"], EVERY_S),
-        ("runs", document["runs"], RUNS),
+        ("runs", document["run_count"], RUNS),
     )
     found = [
         f"{what} {here:,.15g} ({theirs:,.15g})" for what, here, theirs in compared if here != theirs
@@ -121,9 +121,9 @@ def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
     found = [
         f"one machine for brokers, controllers and clients; the KIP had {_MACHINES} (m5.xlarge)"
     ]
-    if (brokers := document["brokers"]) != BROKERS:
+    if (brokers := document["broker_count"]) != BROKERS:
         found.append(f"{counted(brokers, 'broker')}, the KIP's {BROKERS}")
-    if (controllers := document["controllers"]) != CONTROLLERS:
+    if (controllers := document["controller_count"]) != CONTROLLERS:
         found.append(f"{counted(controllers, 'controller')}, the KIP's {CONTROLLERS}")
     if not document["controlled"]:
         found.append("brokers were killed; the KIP's were restarted in good order")
@@ -135,7 +135,7 @@ def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
         )
     workloads = [nearer_workload(cell["partitions"]) for cell in document["cells"]]
     by, load = "one producer, read once", f"{document['throughput']:,.0f} records/s"
-    if (workers := document["workers"]) > 1:
+    if (workers := document["worker_count"]) > 1:
         by = f"{workers} producers, read once by {workers} consumers"
     found += [
         (
@@ -147,6 +147,6 @@ def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
         )
         for kip in {kip["name"]: kip for kip in workloads}.values()
     ]
-    if document["runs"] != RUNS:
-        found.append(f"{counted(document['runs'], 'run')}, the KIP's {RUNS}")
+    if document["run_count"] != RUNS:
+        found.append(f"{counted(document['run_count'], 'run')}, the KIP's {RUNS}")
     return tuple(found)

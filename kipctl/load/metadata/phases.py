@@ -123,10 +123,10 @@ def growth(result: PhaseResult) -> list[Growth]:
     return [
         {
             "number": number,
-            "topics": rpc.topics,
+            "topic_count": rpc.topics,
             "request_bytes": rpc.request_bytes,
             "response_bytes": rpc.response_bytes,
-            "took_ms": None if rpc.us is None else rpc.us / 1000,
+            "duration_ms": None if rpc.us is None else rpc.us / 1000,
         }
         for number in numbers
         if number <= len(new)

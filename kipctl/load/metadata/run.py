@@ -54,8 +54,8 @@ def run(plan: MetadataPlan, message: Callable[[str], None]) -> MetadataDocument:
             arms = [_measure(plan, arm, ids, message) for arm in plan.arms]
             version = kafka_version(cluster)
     return {
-        "topics": plan.topics,
-        "partitions": plan.partitions,
+        "topic_count": plan.topics,
+        "partition_count": plan.partitions,
         "throughput": plan.throughput,
         "kafka_version": version,
         "configuration": producer_properties(plan.config),
@@ -121,7 +121,7 @@ def _measure(
         "policy": str(policy) if policy else None,
         "version": version,
         "phases": [
-            {**phase_document(load.phase, result, counted), "moves": moved}
+            {**phase_document(load.phase, result, counted), "move_count": moved}
             for load, result, counted, moved in zip(loads, results, counts, moves, strict=True)
         ],
         "growth": growth(results[0]),

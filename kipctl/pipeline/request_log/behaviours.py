@@ -305,7 +305,7 @@ def counts_of(row: Row | None) -> RefusedCounts:
             "at_once": row["at_once"] if is_known else None,
         },
         "wait_ms": {
-            "episodes": row["waits"],
+            "episode_count": row["waits"],
             "p50": p50,
             "p99": p99,
             "max": longest,

@@ -45,7 +45,7 @@ from kipctl.trace.codes import MetadataCause
 _LEAST_MOVES = 10
 """Fewer may all be of clients that learned of a move without being refused."""
 _CAUSES = [cause.name.lower() for cause in MetadataCause]
-_SHOWN = {"client": "client_id", "software_name": "software", "api_version": "version"}
+_SHOWN = {"client": "client_id", "software_name": "software"}
 
 
 def document_of(
@@ -190,7 +190,7 @@ def _broker(
         "rack": next((one.rack for one in nodes if one.rack is not None), None),
         "advertised": sorted({one.address for one in nodes}),
         "addresses": addresses,
-        "lines": of.lines if of else 0,
+        "line_count": of.lines if of else 0,
         "from": _moment(times[0][0]) if times else None,
         "to": _moment(times[-1][1]) if times else None,
         "gaps": [
@@ -301,16 +301,18 @@ def _fleet(rows: Mapping[str, Rows]) -> list[FleetRow]:
             {
                 "software": software.name,
                 "version": software.version,
-                "clients": row["hosts"],
+                "client_count": row["hosts"],
                 "connections": row["connections"],
                 "requests": row["requests"],
-                "hints": verdict["behaviour"] if is_met else expected(software, *spoken.values()),
+                "hint_behaviour": verdict["behaviour"]
+                if is_met
+                else expected(software, *spoken.values()),
                 "verdict": verdict,
-                "apis": dict(versions),
-                "leader_errors": refused,
+                "requests_by_api": dict(versions),
+                "not_leader": refused,
                 **counts_of(behaviour),
                 "metadata": _metadata(metadata.get(software, [])),
-                "reads": _racks(reads.get(software, [])),
+                "rack_bytes": _racks(reads.get(software, [])),
             }
         )
     return fleet
@@ -405,7 +407,7 @@ def _reads(rows: Rows) -> list[RackReads]:
         {
             "client_rack": client_rack,
             "broker_rack": broker_rack,
-            "fetches": fetches[client_rack, broker_rack],
+            "fetch_count": fetches[client_rack, broker_rack],
             "bytes": sizes[client_rack, broker_rack],
         }
         for client_rack, broker_rack in sorted(

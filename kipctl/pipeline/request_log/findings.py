@@ -228,7 +228,7 @@ def _of_software(
                 **finding_document(one.finding, times, one.known),
                 "software": software.name,
                 "version": software.version,
-                "clients": len(of),
+                "client_count": len(of),
                 "client_ids": [client for _, client, _ in of[:_CLIENTS_NAMED]],
             }
         )

@@ -82,7 +82,7 @@ def principals_of(rows: Iterable[Row]) -> list[LoggedPrincipal]:
             "listener": row["listener"],
             "security_protocol": row["security_protocol"],
             "origin": row["origin"],
-            "clients": row["clients"],
+            "client_count": row["clients"],
             "connections": row["connections"],
             "requests": row["requests"],
         }
@@ -122,8 +122,8 @@ def rackless_reads(
     """What all consumers together read that name no rack, but kipctl's own."""
     for row in rows:
         if not row["is_client"] and not row["is_own"] and row["rack"] is None:
-            return {"clients": row["clients"], **_crossing(row, racks, price_per_gb)}
-    return {"clients": 0, "fetched_bytes": 0, "cross_rack_bytes": 0, "price_of_30_days": None}
+            return {"client_count": row["clients"], **_crossing(row, racks, price_per_gb)}
+    return {"client_count": 0, "fetched_bytes": 0, "cross_rack_bytes": 0, "price_of_30_days": None}
 
 
 def _crossing(row: Row, racks: Set[str], price_per_gb: float | None) -> RackCrossing:

@@ -133,17 +133,20 @@ def _name(cluster: LoggedCluster) -> str:
 def _answer(cluster: LoggedCluster) -> str:
     """Who asked how much, whether leaders were named, and who uses that."""
     fleet = [row for row in cluster["fleet"] if not is_own(row)]
-    clients, asked = sum(row["clients"] for row in fleet), sum(row["requests"] for row in fleet)
+    clients, asked = (
+        sum(row["client_count"] for row in fleet),
+        sum(row["requests"] for row in fleet),
+    )
     said = f"{counted(asked, 'request')} of {counted(clients, 'client')}"
     if lasted := cluster["period"]["seconds"]:
         said += f" in {seconds(round(lasted * 1e6))}"
     by_use = Counter[str]()
     for row in fleet:
-        by_use[row["hints"]] += row["clients"]
+        by_use[row["hint_behaviour"]] += row["client_count"]
     named = [f"{use} ({counted(clients, 'client')})" for use, clients in by_use.most_common()]
     said += f". Leader hints: {first_few(named, len(named), '; ')}."
-    hinted = sum(row["leader_errors"]["hinted"] for row in fleet)
-    if refused := sum(row["leader_errors"]["total"] for row in fleet):
+    hinted = sum(row["not_leader"]["hinted"] for row in fleet)
+    if refused := sum(row["not_leader"]["total"] for row in fleet):
         answers = counted(refused, "answer")
         return f"{said} {answers} that the leader is another one, {hinted:,} of them naming it."
     return f"{said} No client met a moved leader."
@@ -206,14 +209,14 @@ def _time_tables(timeline: LogTimeline) -> Iterator[Table]:
 
 def _clients_picture(fleet: Sequence[FleetRow], number: int) -> Picture:
     """Clients by software, and what that makes of leader hints."""
-    uses = sorted({row["hints"] for row in fleet})
+    uses = sorted({row["hint_behaviour"] for row in fleet})
     bars: Bars = [
         (
-            f"{short(row['software'], 18)} {row['version']}: {row['hints']}",
-            row["clients"],
-            SERIES[uses.index(row["hints"]) % len(SERIES)],
+            f"{short(row['software'], 18)} {row['version']}: {row['hint_behaviour']}",
+            row["client_count"],
+            SERIES[uses.index(row["hint_behaviour"]) % len(SERIES)],
         )
-        for row in sorted(fleet, key=lambda row: -row["clients"])
+        for row in sorted(fleet, key=lambda row: -row["client_count"])
     ]
     said = "Clients by software, with what it makes of leader hints"
     return bars_picture(f"clients{number}", "Clients by software", said, bars, "clients")

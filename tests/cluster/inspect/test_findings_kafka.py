@@ -31,7 +31,7 @@ def whats(shown: dict[str, Any]) -> list[str]:
 
 
 def counts(requests: list[dict[str, Any]]) -> Counter[tuple[str, int]]:
-    return Counter({(one["api"], one["version"]): one["count"] for one in requests})
+    return Counter({(one["api"], one["api_version"]): one["count"] for one in requests})
 
 
 def test_versions_features_and_settings_are_those_of_the_lab(
@@ -40,10 +40,13 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     make_topic("a-lonely-topic", [[1]])
     ran = kipctl("inspect brokers -o json")
     shown = ran.document
-    assert [(b["broker"], b["rack"], b["release"], b["answers"]) for b in shown["brokers"]] == [
-        (number, f"rack-{number}", "4.3", True) for number in (1, 2, 3)
-    ]
-    features = {one["feature"]: (one["in_use"], one["supported"]) for one in shown["features"]}
+    assert [
+        (b["broker"], b["rack"], b["release"], b["is_answering"]) for b in shown["brokers"]
+    ] == [(number, f"rack-{number}", "4.3", True) for number in (1, 2, 3)]
+    features = {
+        one["feature"]: (one["in_use_by_brokers"], one["supported_by_brokers"])
+        for one in shown["features"]
+    }
     assert features["metadata.version"] == ("30", "7-30")
     versions = {one["api"]: one["versions"] for one in shown["apis"]}
     assert (versions["Produce"], versions["Fetch"], versions["Metadata"]) == (
@@ -56,9 +59,12 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     assert settings["replica.selector.class"].endswith(".RackAwareReplicaSelector")
     assert settings["replica.fetch.backoff.ms"] == "1000"
     for broker in shown["brokers"]:
-        assert broker["features"]["metadata.version"] == {"in_use": 30, "supported": [7, 30]}
+        assert broker["feature_versions"]["metadata.version"] == {
+            "in_use": 30,
+            "supported": [7, 30],
+        }
         assert broker["api_versions"]["3"] == [0, 13]
-        assert broker["settings"]["min.insync.replicas"] == "1"
+        assert broker["setting_values"]["min.insync.replicas"] == "1"
         assert (broker["lists"], broker["error"]) == ([1, 2, 3], None)
     assert shown["metrics"] == []
     (found,) = [what for what in whats(shown) if "a-lonely-topic" in what]
@@ -94,7 +100,9 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
     shown = ran.document
     assert {broker["release"] for broker in shown["brokers"]} == {"4.3.1"}
     for metrics in shown["metrics"]:
-        new = counts(metrics["after"]["requests"]) - counts(metrics["before"]["requests"])
+        new = counts(metrics["after"]["requests_by_version"]) - counts(
+            metrics["before"]["requests_by_version"]
+        )
         own = counts(metrics["own_requests"])
         assert own["Metadata", 13] == 1
         # Brokers fetch from one another, and open connections for it when they like.

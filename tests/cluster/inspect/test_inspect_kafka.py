@@ -30,7 +30,7 @@ def test_leaders_and_their_imbalance(
         (1, 1),
         (2, 2),
     ]
-    assert [(b["broker"], b["leaders"], b["preferred"]) for b in shown["brokers"]] == [
+    assert [(b["broker"], b["leader_count"], b["preferred"]) for b in shown["brokers"]] == [
         (1, 3, 2),
         (2, 1, 2),
         (3, 0, 0),
@@ -59,7 +59,7 @@ def test_hints_agree_with_metadata_and_nothing_is_written(
     assert shown["hinting"] == 3
     ports = {broker.id: broker.port for broker in before.brokers}
     assert [
-        (b["broker"], b["asked"], b["hint_leader"], b["hint_epoch"], b["hint_endpoint"])
+        (b["broker"], b["asked_partition"], b["hint_leader"], b["hint_epoch"], b["hint_endpoint"])
         for b in shown["brokers"]
     ] == [
         (1, "hinted-1", 2, 0, f"127.0.0.1:{ports[2]}"),
@@ -102,7 +102,10 @@ def test_a_broker_that_leads_all_is_not_asked(kipctl: Kipctl, make_topic: MakeTo
     topic = make_topic("all-on-one", [[1, 2]])
     ran = kipctl("inspect hints --topic", topic, "-o json")
     first, *others = ran.document["brokers"]
-    assert (first["verdict"], first["asked"]) == ("no partition is led elsewhere: not asked", None)
+    assert (first["verdict"], first["asked_partition"]) == (
+        "no partition is led elsewhere: not asked",
+        None,
+    )
     assert {b["hint_leader"] for b in others} == {1}
     assert ran.document["not_asked"] == 1
     ran = kipctl("inspect hints --topic", topic)

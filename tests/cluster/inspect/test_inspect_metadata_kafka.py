@@ -19,21 +19,23 @@ def test_costs_are_those_of_the_frames_and_all_brokers_agree(
     make_topic("costly-2", [[1, 2, 3]])
     ran = kipctl("inspect metadata --topic costly-* -o json")
     shown = ran.document
-    asked = [(cost["broker"], cost["asked"], cost["topics"]) for cost in shown["costs"]]
+    asked = [
+        (cost["broker"], cost["asked"], cost["topic_count"]) for cost in shown["request_costs"]
+    ]
     assert asked[:3] == [(broker, "costly-1", 1) for broker in (1, 2, 3)]
     assert [one[:2] for one in asked[3:]] == [(broker, "all topics") for broker in (1, 2, 3)]
     request = MetadataRequest(
         topics=(MetadataRequestTopic(name="costly-1"),), allow_auto_topic_creation=False
     )
-    for cost in shown["costs"][:3]:
+    for cost in shown["request_costs"][:3]:
         connection = cluster.broker(cost["broker"])
         version = min(13, connection.api_versions[ApiKey.METADATA][1])
         body = encode(connection.request(request), version)
         # A length, a correlation id and no tags go before it.
         assert cost["response_bytes"] == 9 + len(body)
         assert 0 < cost["took_ms"]["p50"] <= cost["took_ms"]["max"]
-    assert {cost["partitions"] for cost in shown["costs"][:3]} == {2}
-    assert all(cost["partitions"] >= 3 for cost in shown["costs"][3:])
+    assert {cost["partition_count"] for cost in shown["request_costs"][:3]} == {2}
+    assert all(cost["partition_count"] >= 3 for cost in shown["request_costs"][3:])
     assert [(b["broker"], b["partitions"], b["behind"]) for b in shown["brokers"]] == [
         (broker, 3, 0) for broker in (1, 2, 3)
     ]
@@ -47,7 +49,9 @@ def test_every_broker_is_timed_until_it_shows_each_new_leader(
 ) -> None:
     ran = kipctl("inspect metadata --measure-convergence --moves 2 -o json")
     convergence = ran.document["convergence"]
-    assert [(one["broker"], one["seen"]) for one in convergence] == [(b, 60) for b in (1, 2, 3)]
+    assert [(one["broker"], one["leaders_seen"]) for one in convergence] == [
+        (b, 60) for b in (1, 2, 3)
+    ]
     for one in convergence:
         assert (
             0 <= one["behind_ms"]["p50"] <= one["behind_ms"]["max"] <= one["after_call_ms"]["max"]

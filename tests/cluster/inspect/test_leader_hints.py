@@ -58,7 +58,7 @@ def test_a_draft_is_named_and_counted_apart(old_cluster):
     first, second = shown["brokers"]
     assert {first["verdict"], second["verdict"]} == {DRAFT}
     there = old_cluster.nodes[2].port
-    assert (first["asked"], first["hint_leader"], first["hint_epoch"]) == ("t-1", 2, 5)
+    assert (first["asked_partition"], first["hint_leader"], first["hint_epoch"]) == ("t-1", 2, 5)
     assert first["hint_endpoint"] == f"127.0.0.1:{there}"
     assert old_cluster.records == 0
     assert (
@@ -98,7 +98,7 @@ def test_metadata_that_is_behind_a_move_is_asked_again():
         shown = hints(cluster).document
     assert shown["hinting"] == 2
     assert {broker["verdict"] for broker in shown["brokers"]} == {"hint agrees with Metadata"}
-    assert [broker["asked"] for broker in shown["brokers"]] == ["t-0", "t-1"]
+    assert [broker["asked_partition"] for broker in shown["brokers"]] == ["t-0", "t-1"]
 
 
 @pytest.mark.usefixtures("clock")

@@ -92,7 +92,7 @@ def test_each_rack_is_sent_to_its_replica_and_librdkafka_goes_there(
         row["local"] and row["closest"] and row["as_expected"] for row in document["partitions"]
     )
     assert [rack["cross_percent"] for rack in document["racks"]] == [0, 0, 0]
-    reads = document["client"]["reads"]
+    reads = document["reading_client"]["reads"]
     assert len(reads) == 6
     for read in reads:
         assert read["broker_rack"] == read["rack"]
@@ -126,7 +126,7 @@ def test_librdkafka_reads_on_after_transaction_markers(
     for deleted in admin.delete_records([TopicPartition(topic, 1, 3)]).values():
         deleted.result()
     arguments = ("--topic", topic, "--client-rack", "rack-2", "--client", "librdkafka")
-    first, second = shown(kipctl, *arguments)["client"]["reads"]
+    first, second = shown(kipctl, *arguments)["reading_client"]["reads"]
     assert (first["broker"], first["bytes"], first["agrees"]) == (2, 100, True)
     assert (second["broker"], second["records"], second["bytes"]) == (2, 1, 0)
 
@@ -162,7 +162,7 @@ def test_racks_without_a_replica_and_racks_that_are_not_there(
         (1, "rack-9"): (2, "the cluster has no such rack"),
         (1, "rack-2"): (2, LEADER),
     }
-    assert [rack["known"] for rack in document["racks"]] == [False, True]
+    assert [rack["is_known"] for rack in document["racks"]] == [False, True]
 
 
 def test_what_is_not_there_is_wrong_usage(kipctl: Kipctl, make_topic: MakeTopic) -> None:
@@ -272,7 +272,7 @@ def test_who_names_no_rack_and_who_a_mistyped_one(
 def _check_groups(document: Any, protocol: str) -> None:
     groups = {f"{rack}-{protocol}" for rack in ("typo", "right", "none")}
     found = {one["group"]: one for one in document["groups"] if one["group"] in groups}
-    assert {group: (one["client_rack"], one["known"]) for group, one in found.items()} == {
+    assert {group: (one["client_rack"], one["is_known"]) for group, one in found.items()} == {
         f"typo-{protocol}": ("rack2", False),
         f"right-{protocol}": ("rack-2", True),
         f"none-{protocol}": (None, False),
@@ -448,7 +448,7 @@ def test_selectors_not_set_and_followers_that_fail_or_lag(
         "the replica in the rack is offline",
         "broker 3",
     )
-    assert shown(kipctl, *arguments)["racks"][2]["known"]
+    assert shown(kipctl, *arguments)["racks"][2]["is_known"]
 
     own.pause(2)  # leads partition 1, which nobody else can be asked for
     ran = kipctl("inspect replica-selection", *arguments, "--client-rack rack-1", status=5)
