@@ -132,11 +132,13 @@ def refusals_reported() -> Iterator[None]:
 
 def did_you_mean(given: object, known: Iterable[object], alike: float = 0.6) -> str:
     """` Did you mean 'orders'?`, to follow a refusal of a name; empty where none is so much alike,
-    as difflib counts."""
-    from difflib import get_close_matches
+    as difflib counts, and where two are equally so: of rack-1 and rack-2 none is meant by rack-9.
+    """
+    from difflib import SequenceMatcher, get_close_matches
 
-    near = get_close_matches(str(given), map(str, known), n=1, cutoff=alike)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    near = get_close_matches(str(given), map(str, known), n=2, cutoff=alike)
+    likeness = [SequenceMatcher(None, name, str(given)).ratio() for name in near]
+    return f" Did you mean {near[0]!r}?" if near and likeness[0] not in likeness[1:] else ""
 
 
 def no_such(kind: str, name: str, known: Collection[str]) -> str:

@@ -136,6 +136,11 @@ def _brokers(cluster: "Cluster") -> Iterable[str]:
     return (str(broker.node_id) for broker in cluster.metadata(()).brokers)
 
 
+def _partitions(cluster: "Cluster") -> Iterable[str]:
+    topics = cluster.metadata().topics
+    return (f"{topic.name}:{of.partition_index}" for topic in topics for of in topic.partitions)
+
+
 def _racks(cluster: "Cluster") -> Iterable[str]:
     return (broker.rack for broker in cluster.metadata(()).brokers if broker.rack)
 
@@ -192,8 +197,21 @@ def _findings(words: Sequence[str], environment: "Environment") -> Iterable[str]
     return [*findings(), *other_pages()]
 
 
+def _conditions(words: Sequence[str], environment: "Environment") -> Iterable[str]:
+    from kipctl.changes.wait_conditions import Condition
+
+    return Condition
+
+
+def _keys(words: Sequence[str], environment: "Environment") -> Iterable[str]:
+    from kipctl.pipeline.keys import LOG_KEYS, RUN_KEYS
+
+    return LOG_KEYS if "request-log" in words else RUN_KEYS
+
+
 WORDS: Mapping[str, Callable[[Sequence[str], "Environment"], Iterable[str]]] = {
     "TOPIC": _on_cluster(_topics),
+    "TOPIC:PARTITION": _on_cluster(_partitions),
     "BROKER": _on_cluster(_brokers),
     "RACK": _on_cluster(_racks),
     "ENTRY": _on_cluster(_entries),
@@ -204,6 +222,8 @@ WORDS: Mapping[str, Callable[[Sequence[str], "Environment"], Iterable[str]]] = {
     "ARM": _arms,
     "CLIENT": _clients,
     "FINDING": _findings,
+    "CONDITION": _conditions,
+    "KEY": _keys,
     "ACTION": lambda *_: ("rotate", "elect", "reassign"),
 }
 """Where the values come from that these words stand for in help."""

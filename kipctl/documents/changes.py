@@ -104,11 +104,20 @@ class StandingWatermark(PartitionId):
     min_insync_replicas: int | None
 
 
+class TimelineStep(TypedDict):
+    """When a step ended, of all or of a broker: after the first call; of several batches the
+    slowest election's, after that was called."""
+
+    step: str
+    broker: int | None
+    after_ms: float
+
+
 class MovedDocument(Besides):
     """What became of leaders that were to move."""
 
     partitions: list[MovedPartition]
-    timeline_ms: dict[str, float]
+    timeline: list[TimelineStep]
     silent_brokers: list[int]
     watched_brokers: list[int]
     gone: list[PartitionId]

@@ -14,14 +14,25 @@ _NOTICE = "# Generated from the commands by `make generate`; do not edit."
 _BASH = """\
 # Completion of kipctl for bash.
 {notice}
+_kipctl_known() {{
+    local typed=${{COMP_LINE:0:COMP_POINT}}
+    mapfile -t COMPREPLY < <("${{COMP_WORDS[0]}}" __complete "$1" "$typed" 2>/dev/null </dev/null)
+    # bash goes on from the last ":" of what is typed.
+    typed=${{typed##*[ =]}}
+    [[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${{COMPREPLY[@]#"${{typed%"${{typed##*:}}"}}"}}")
+}}
 _kipctl() {{
-    local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
+    local -i at=COMP_CWORD
+    # bash takes topic:partition apart at the ":", and --option=value at the "=".
+    while ((at > 1)) && [[ ${{COMP_WORDS[at]}} == ":" || ${{COMP_WORDS[at - 1]}} == ":" ]]; do
+        at+=-1
+    done
+    local current=${{COMP_WORDS[at]}} previous=${{COMP_WORDS[at - 1]}}
     local command=kipctl word words= options=
-    # bash takes --option=value apart at the "=".
     if [[ $current == "=" ]]; then
         current=
     elif [[ $previous == "=" ]]; then
-        previous=${{COMP_WORDS[COMP_CWORD - 2]}}
+        previous=${{COMP_WORDS[at - 2]}}
     fi
     for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
         case "$command $word" in
@@ -42,10 +53,7 @@ _kipctl() {{
 complete -F _kipctl kipctl
 """
 
-_BASH_KNOWN = (
-    "mapfile -t COMPREPLY < <("
-    '"${COMP_WORDS[0]}" __complete %s "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null)'
-)
+_BASH_KNOWN = "_kipctl_known %s"
 _BASH_FILES = 'compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return'
 
 

@@ -1,13 +1,14 @@
 """What `kipctl reassign` and `kipctl elect` print of leaders that moved; tables for both."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kipctl.counts import counted, format_bytes, format_duration
+from kipctl.documents.changes import TimelineStep
 from kipctl.next_step import Command
 from kipctl.own_topic_names import is_own
-from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
+from kipctl.report.tables import Cell, Column, Report, Table, paragraphs, table_of
 
 if TYPE_CHECKING:
     from kipctl.changes.execution.copy_progress import CopyResult
@@ -107,18 +108,26 @@ def moved_report(
             for row in sorted(table.rows, key=lambda row: row[-1] is None)
         ),
     )
-    steps = _steps_ms(moved)
+    steps = [*_timeline(moved)]
     entry, copied = moved.entry, moved.copied
     undo = (way_back_line(entry),) if entry and entry.kind.has_way_back else ()
     title = "Timeline" if moved.batches == 1 else "Timeline of the slowest batch's election"
-    timeline = Table(
-        title, ("Step", Column("ms since the call")), tuple(steps.items()), name="timeline"
+    timeline = table_of(
+        title,
+        steps,
+        {
+            "Step": lambda of: (
+                of["step"] if of["broker"] is None else f"broker {of['broker']} {of['step']}"
+            ),
+            Column("ms since the call"): "after_ms",
+        },
+        name="timeline",
     )
     return Report(
         command,
         {
             "partitions": partitions,
-            "timeline_ms": steps,
+            "timeline": steps,
             "silent_brokers": moved.election_outcome.silent,
             "watched_brokers": moved.election_outcome.watched,
             "gone": [
@@ -158,21 +167,21 @@ def way_back_line(entry: "Entry") -> str:
     return "Undo: " + Command("undo", entry.id) + f" ({pace}saved in {entry.saved})"
 
 
-def _steps_ms(moved: "PlanResult") -> dict[str, float]:
-    """When each step ended, in milliseconds since the first call; of several batches the slowest
-    election's, since that was called."""
+def _timeline(moved: "PlanResult") -> Iterator[TimelineStep]:
     held = moved.election_outcome
     first = moved if moved.batches == 1 and moved.called_us else None
-    steps_us: dict[str, int] = {}
-    if first:
-        steps_us["reassignment answered"] = first.answered_us
-        steps_us["reassignment finished"] = first.finished_us
-    steps_us["election called"] = held.called_us
-    steps_us["election answered"] = held.answered_us
-    for broker, time_us in sorted(held.knew_us.items()):
-        steps_us[f"broker {broker} knew every new leader"] = time_us
     start_us = first.called_us if first else held.called_us
-    return {step: (time_us - start_us) / 1000 for step, time_us in steps_us.items()}
+
+    def ended(step: str, time_us: int, broker: int | None = None) -> TimelineStep:
+        return {"step": step, "broker": broker, "after_ms": (time_us - start_us) / 1000}
+
+    if first:
+        yield ended("reassignment answered", first.answered_us)
+        yield ended("reassignment finished", first.finished_us)
+    yield ended("election called", held.called_us)
+    yield ended("election answered", held.answered_us)
+    for broker, time_us in sorted(held.knew_us.items()):
+        yield ended("knew every new leader", time_us, broker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def at(home: Path, servers: str = "127.0.0.1:1") -> Environment:
         ("BROKER|RACK", ("BROKER", "RACK")),
         ("CLUSTER|LAB", ("CLUSTER", "LAB")),
         ("NAME|DIR", ()),
-        ("TOPIC:PARTITION", ()),
+        ("TOPIC:PARTITION", ("TOPIC:PARTITION",)),
         ("", ()),
     ],
 )
@@ -60,6 +60,9 @@ def test_the_word_in_help_says_which_values_there_are(word: str, values: tuple[s
         ("ARM,...", "kipctl x --arms librdkafka,librd", ["librdkafka,librdkafka-1ms"]),
         ("[FINDING]", "kipctl explain under-", ["under-min-isr", "under-replicated"]),
         ("CLIENT,...", "kipctl x --arms 'probe-l", ["probe-legacy"]),
+        ("CONDITION,...", "kipctl wait --until in-sync,con", ["in-sync,converged"]),
+        ("KEY,...", "kipctl analyze runs --by topic,pa", ["topic,partition"]),
+        ("KEY,...", "kipctl analyze request-log --by so", ["software"]),
     ],
 )
 def test_what_folders_and_kipctl_itself_know(
@@ -108,7 +111,7 @@ def in_bash(lines: Sequence[str], folder: Path, variables: Mapping[str, str]) ->
     program.chmod(0o755)
     script = f"{generated_files()['completions/kipctl.bash']}\n"
     for line in lines:
-        words = re.split(r" |(?==)|(?<==)", line)  # "=" is a word of its own, as in bash
+        words = re.split(r" |(?=[=:])|(?<=[=:])", line)  # "=" and ":" are words, as in bash
         script += (
             f"COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}\n"
             f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}\n"
@@ -140,7 +143,12 @@ def test_bash_completes(tmp_path: Path) -> None:
         "kipctl no-such-command --x": [],
         "kipctl runs show be": ["before", "before-2"],
         "kipctl runs show --ou": ["--output"],
+        "kipctl wait --until in-sync,con": ["in-sync,converged"],
+        "kipctl runs show t:": ["0", "10"],
+        "kipctl runs show t:1": ["10"],
     }
+    for name in ("t:0", "t:10"):  # a value with a colon in it, as topic:partition
+        (tmp_path / "runs" / name).mkdir(parents=True)
     assert in_bash([*offers], tmp_path, at(tmp_path).variables) == [*offers.values()]
 
 
@@ -158,6 +166,7 @@ def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
         for named in (f"--bootstrap-server {lab.bootstrap_server}", "--cluster=east"):
             for word, ending, values in (
                 ("TOPIC", "--topic complete-", ["complete-me"]),
+                ("TOPIC:PARTITION", "--partition complete-me:", ["complete-me:0"]),
                 ("BROKER", "--drain ", ids),
                 ("BROKER", f"--broker {ids[0]} --broker ", ids),
                 ("BROKER|RACK", "--leaders-off rack-1", ["rack-1"]),

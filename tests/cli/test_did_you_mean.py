@@ -52,6 +52,11 @@ def test_only_what_is_near_is_named(given: str, meant: str) -> None:
     assert did_you_mean(given, SNAPSHOT.topics) == expected
 
 
+def test_of_two_that_are_equally_near_none_is_named() -> None:
+    assert did_you_mean("rack-9", ["rack-1", "rack-2"]) == ""
+    assert did_you_mean("rack-11", ["rack-1", "rack-2"]) == " Did you mean 'rack-1'?"
+
+
 def refused(tmp_path: Path, *arguments: str) -> str:
     variables = {"XDG_CONFIG_HOME": str(tmp_path), "KIPCTL_RUNS": str(tmp_path / "runs")}
     add_cluster(clusters_file(variables), NamedCluster("staging-east", "127.0.0.1:1"))

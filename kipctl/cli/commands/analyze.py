@@ -20,6 +20,7 @@ from kipctl.cli.options import (
     started_spark,
 )
 from kipctl.durations import Duration
+from kipctl.pipeline.keys import LOG_KEYS, RUN_KEYS
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, paragraphs
 
@@ -51,8 +52,7 @@ def runs(
     by: Annotated[
         list[str] | None,
         option(
-            "Break down by run, arm, client, topic, partition, broker, window, action, "
-            "brokers; each table by those it has. Default: run,arm.",
+            f"Break down by {', '.join(RUN_KEYS)}; each table by those it has. Default: run,arm.",
             value="KEY,...",
         ),
     ] = None,
@@ -104,7 +104,7 @@ def request_log(
     by: Annotated[
         list[str] | None,
         option(
-            "Break requests by API down further by broker, client_id, software, origin.",
+            f"Break requests by API down further by {', '.join(LOG_KEYS)}.",
             value="KEY,...",
         ),
     ] = None,

@@ -19,6 +19,7 @@ from kipctl.pipeline.clients import (
     read_counts,
 )
 from kipctl.pipeline.columns import columns_of
+from kipctl.pipeline.keys import LOG_KEYS
 from kipctl.pipeline.redirect_episodes import episodes
 from kipctl.pipeline.request_lines.times import BY_KEYS
 from kipctl.pipeline.request_log.behaviours import (
@@ -44,7 +45,6 @@ from kipctl.pipeline.request_log.traffic import (
 )
 from kipctl.pipeline.saving import save, written
 
-BY = ("broker", "client_id", "software", "origin")
 """What requests by API can be broken down by besides."""
 ROWS_SHOWN = 1000
 """Of each cluster so many clients, software and rows of other tables that grow with the fleet are
@@ -56,16 +56,17 @@ _COLUMNS_OF = {"client_id": ("client",), "software": SOFTWARE}
 
 @dataclass(frozen=True, slots=True)
 class LogQuestion:
-    """What `apis` is to be broken down by besides (of BY), and what a GB (10^9 bytes) across racks
-    costs. Raises UsageError for what BY lacks."""
+    """What `apis` is to be broken down by besides (of LOG_KEYS), and what a GB (10^9 bytes) across
+    racks costs. Raises UsageError for what they lack."""
 
     by: tuple[str, ...] = ()
     price_per_gb: float | None = None
 
     def __post_init__(self) -> None:
-        if unknown := [name for name in self.by if name not in BY]:
+        if unknown := [name for name in self.by if name not in LOG_KEYS]:
             raise UsageError(
-                f"--by {', '.join(unknown)}: there is no table by that.", f"Known: {', '.join(BY)}."
+                f"--by {', '.join(unknown)}: there is no table by that.",
+                f"Known: {', '.join(LOG_KEYS)}.",
             )
 
     @property
