@@ -4,7 +4,7 @@ Whoever follows a page on a lab finds a topic there that has something to move a
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kipctl.cluster.snapshot import Partition
@@ -47,13 +47,24 @@ def parse_sample_topic(text: str) -> SampleTopic:
 
 
 def make_sample_topics(access: Access, topics: Iterable[SampleTopic]) -> None:
-    """Make the topics, and write `RECORDS` records to each partition. Raises KipctlError."""
+    """Make the topics, and write `RECORDS` records to each partition: always on the same brokers,
+    so that what a page shows of them is what its reader sees. Raises KipctlError."""
     with Cluster(access) as cluster:
         for topic in topics:
             factor = topic.replication_factor or min(3, len(cluster.nodes))
-            create_topics(access, [topic.name], topic.partitions, factor)
+            replicas = in_turn(sorted(cluster.nodes), topic.partitions, factor)
+            create_topics(access, [topic.name], topic.partitions, factor, replicas=replicas)
             for partition in await_topic(cluster, topic.name, topic.partitions).partitions:
                 _fill(cluster, partition)
+
+
+def in_turn(brokers: Sequence[int], partitions: int, factor: int) -> list[list[int]]:
+    """The brokers of each partition: the first one's successor begins the next. Empty where there
+    are too few, which the controller then says."""
+    if factor > len(brokers):
+        return []
+    around = [*brokers, *brokers]
+    return [around[at : at + factor] for n in range(partitions) for at in [n % len(brokers)]]
 
 
 def _fill(cluster: Cluster, partition: Partition) -> None:

@@ -25,6 +25,7 @@ from kipctl.protocol.list_offsets import (
 from kipctl.protocol.message import only
 from kipctl.protocol.metadata import MetadataResponseTopic, metadata_request
 from kipctl.protocol.topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -38,6 +39,7 @@ from kipctl.transport.request import Cluster
 EARLIEST, LATEST = EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 _DELETED_OR_UNKNOWN = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _ADMIN_TIMEOUT_S = 120.0
+_AS_ASSIGNED = -1
 _TIMEOUT_MS = 60_000
 _ONE_TIMEOUT_S = 30.0
 _MANY_TIMEOUT_S = 120.0
@@ -57,11 +59,13 @@ def create_topics(
     replication_factor: int,
     may_exist: set[str] | None = None,
     configs: Mapping[str, str] | None = None,
+    replicas: Sequence[Sequence[int]] = (),
 ) -> None:
     """Create the topics. Raises RefusedError; some of them may be there then: see `may_exist`.
 
     That gets those that were asked for, less those that the cluster has refused. `configs` are
-    settings that all of them get.
+    settings that all of them get. `replicas` are the brokers of each partition, by number; without
+    them the controller chooses.
     """
     may_exist = set() if may_exist is None else may_exist
     at_once = max(1, _PARTITIONS_AT_ONCE // partitions)
@@ -71,8 +75,14 @@ def create_topics(
                 topics=tuple(
                     CreatableTopic(
                         name=name,
-                        num_partitions=partitions,
-                        replication_factor=replication_factor,
+                        num_partitions=_AS_ASSIGNED if replicas else partitions,
+                        replication_factor=_AS_ASSIGNED if replicas else replication_factor,
+                        assignments=tuple(
+                            CreatableReplicaAssignment(
+                                partition_index=number, broker_ids=tuple(brokers)
+                            )
+                            for number, brokers in enumerate(replicas)
+                        ),
                         configs=tuple(
                             CreatableTopicConfig(name=setting, value=value)
                             for setting, value in (configs or {}).items()

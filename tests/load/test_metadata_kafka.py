@@ -76,7 +76,7 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
     assert steady["waited_records"] == 0
     assert moved["by_cause"].keys() == {"leader_change"}
     assert moved["topics_asked"] == TOPICS * moved["requests"]
-    assert moved["moves"] > 0
+    assert moved["move_count"] > 0
 
     # One topic costs the same bytes, whoever asks for it under the same client id.
     ones = [
