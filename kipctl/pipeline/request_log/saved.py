@@ -46,7 +46,7 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     as text."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
-        if name in ("apis", "by_cause"):
+        if name in ("requests_by_api", "by_cause"):
             pairs = value.items()
             flat[prefix + name] = "; ".join(
                 f"{key} {', '.join(of) if isinstance(of, Mapping) else of}" for key, of in pairs
