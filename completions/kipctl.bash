@@ -9,8 +9,10 @@ _kipctl_known() {
 }
 _kipctl() {
     local -i at=COMP_CWORD
-    # bash takes topic:partition apart at the ":", and --option=value at the "=".
-    while ((at > 1)) && [[ ${COMP_WORDS[at]} == ":" || ${COMP_WORDS[at - 1]} == ":" ]]; do
+    # bash takes words apart at ":" and "=": a value begins behind --option, or --option=.
+    while ((at > 1)) && [[ ${COMP_WORDS[at]} == [:=] || ${COMP_WORDS[at - 1]} == [:=] ]]; do
+        [[ ${COMP_WORDS[at]} == "=" && ${COMP_WORDS[at - 1]} == -* ]] && break
+        [[ ${COMP_WORDS[at - 1]} == "=" && ${COMP_WORDS[at - 2]} == -* ]] && break
         at+=-1
     done
     local current=${COMP_WORDS[at]} previous=${COMP_WORDS[at - 1]}
@@ -43,7 +45,7 @@ _kipctl() {
         'kipctl reassign --timeout') return ;;
         'kipctl reassign -o' | 'kipctl reassign --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl reassign --spare') return ;;
-        'kipctl reassign --guard') _kipctl_known CONDITION; return ;;
+        'kipctl reassign --guard') return ;;
         'kipctl reassign --guard-patience') return ;;
         'kipctl reassign --guard-quiet') return ;;
         'kipctl reassign --guard-action') COMPREPLY=($(compgen -W 'stop rollback' -- "$current")); return ;;
@@ -72,7 +74,7 @@ _kipctl() {
         'kipctl changes undo --concurrent-moves') return ;;
         'kipctl changes undo --throttle') return ;;
         'kipctl changes undo --timeout') return ;;
-        'kipctl changes undo --guard') _kipctl_known CONDITION; return ;;
+        'kipctl changes undo --guard') return ;;
         'kipctl changes undo --guard-patience') return ;;
         'kipctl changes undo --guard-quiet') return ;;
         'kipctl changes undo -o' | 'kipctl changes undo --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -84,7 +86,7 @@ _kipctl() {
         'kipctl changes undo --metrics-url') return ;;
         'kipctl changes resume --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl changes resume --timeout') return ;;
-        'kipctl changes resume --guard') _kipctl_known CONDITION; return ;;
+        'kipctl changes resume --guard') return ;;
         'kipctl changes resume --guard-patience') return ;;
         'kipctl changes resume --guard-quiet') return ;;
         'kipctl changes resume --guard-action') COMPREPLY=($(compgen -W 'stop rollback' -- "$current")); return ;;
@@ -129,7 +131,7 @@ _kipctl() {
         'kipctl throttle adapt --broker') _kipctl_known BROKER; return ;;
         'kipctl throttle adapt --topic') _kipctl_known TOPIC; return ;;
         'kipctl throttle adapt --timeout') return ;;
-        'kipctl throttle adapt --guard') _kipctl_known CONDITION; return ;;
+        'kipctl throttle adapt --guard') return ;;
         'kipctl throttle adapt -o' | 'kipctl throttle adapt --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl throttle adapt --bootstrap-server') return ;;
         'kipctl throttle adapt --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
@@ -155,7 +157,7 @@ _kipctl() {
         'kipctl undo --concurrent-moves') return ;;
         'kipctl undo --throttle') return ;;
         'kipctl undo --timeout') return ;;
-        'kipctl undo --guard') _kipctl_known CONDITION; return ;;
+        'kipctl undo --guard') return ;;
         'kipctl undo --guard-patience') return ;;
         'kipctl undo --guard-quiet') return ;;
         'kipctl undo -o' | 'kipctl undo --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -165,7 +167,7 @@ _kipctl() {
         'kipctl undo --expect-cluster') return ;;
         'kipctl undo --map') return ;;
         'kipctl undo --metrics-url') return ;;
-        'kipctl wait --until') _kipctl_known CONDITION,...; return ;;
+        'kipctl wait --until') _kipctl_known STATE,...; return ;;
         'kipctl wait --topic') _kipctl_known TOPIC; return ;;
         'kipctl wait --timeout') return ;;
         'kipctl wait -o' | 'kipctl wait --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -182,7 +184,7 @@ _kipctl() {
         'kipctl roll --batch') return ;;
         'kipctl roll --between') return ;;
         'kipctl roll --spare') return ;;
-        'kipctl roll --guard') _kipctl_known CONDITION; return ;;
+        'kipctl roll --guard') return ;;
         'kipctl roll --guard-patience') return ;;
         'kipctl roll --guard-quiet') return ;;
         'kipctl roll --guard-action') COMPREPLY=($(compgen -W 'stop rollback' -- "$current")); return ;;
@@ -278,7 +280,7 @@ _kipctl() {
         'kipctl elect preferred --partition') _kipctl_known TOPIC:PARTITION; return ;;
         'kipctl elect preferred --broker') _kipctl_known BROKER; return ;;
         'kipctl elect preferred --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        'kipctl elect preferred --guard') _kipctl_known CONDITION; return ;;
+        'kipctl elect preferred --guard') return ;;
         'kipctl elect preferred --guard-patience') return ;;
         'kipctl elect preferred --guard-quiet') return ;;
         'kipctl elect preferred -o' | 'kipctl elect preferred --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -628,7 +630,7 @@ _kipctl() {
         'kipctl runs list -o' | 'kipctl runs list --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl runs show -o' | 'kipctl runs show --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl runs repair -o' | 'kipctl runs repair --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
-        'kipctl runs compare --fail-if') _kipctl_known CONDITION; return ;;
+        'kipctl runs compare --fail-if') return ;;
         'kipctl runs compare --master') return ;;
         'kipctl runs compare --conf') return ;;
         'kipctl runs compare --start-timeout') return ;;
@@ -696,7 +698,7 @@ _kipctl() {
         'kipctl conform serve') words='' options='--as --quiet-metadata --help' ;;
         'kipctl conform list') words='' options='--output --help' ;;
         'kipctl conform explain') words='' options='--output --help' ;;
-        'kipctl explain') words='' options='--output --help'; [[ $current == -* ]] || { _kipctl_known '[FINDING]'; return; } ;;
+        'kipctl explain') words='' options='--output --help'; [[ $current == -* ]] || { _kipctl_known '[PAGE]'; return; } ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--num-records --messages --fetch-size --socket-buffer-size --timeout --topic --partition --offset --from-latest --leader-discovery --client-rack --group --command-property --during --every --count --yes --force --workers --master --conf --start-timeout --output --record --print-metrics --show-detailed-stats --reporting-interval --hide-header --strict --bootstrap-server --cluster --command-config --consumer.config --expect-cluster --map --help' ;;
         'kipctl perf e2e') words='' options='--num-records --throughput --record-size --warmup-records --producer-acks --timeout --topic --partitions --replication-factor --leader-discovery --client-rack --command-property --producer-property --consumer-property --during --every --count --forever --keep --lost-after --metrics --yes --force --workers --master --conf --start-timeout --output --record --print-metrics --strict --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
@@ -721,7 +723,7 @@ _kipctl() {
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help'; [[ $current == -* ]] || { _kipctl_known RUN; return; } ;;
         'kipctl runs repair') words='' options='--output --help'; [[ $current == -* ]] || { _kipctl_known RUN; return; } ;;
-        'kipctl runs compare') words='' options='--fail-if --master --conf --start-timeout --scratch --output --html --help' ;;
+        'kipctl runs compare') words='' options='--fail-if --master --conf --start-timeout --scratch --output --html --help'; [[ $current == -* ]] || { _kipctl_known A; return; }; [[ $current == -* ]] || { _kipctl_known B; return; } ;;
         'kipctl runs export') words='' options='--format --output --help'; [[ $current == -* ]] || { compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return; }; [[ $current == -* ]] || { _kipctl_known RUN; return; } ;;
         'kipctl runs remove') words='' options='--yes --output --help'; [[ $current == -* ]] || { _kipctl_known RUN...; return; } ;;
         'kipctl spark') words='start status stop' options=--help ;;

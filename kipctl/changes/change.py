@@ -12,7 +12,6 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.reassign import Failure, topic_ids
-from kipctl.changes.execution.safety_checks import require_no_reassignments
 from kipctl.changes.execution.throttled_change import kept_throttles, throttle_for, throttled
 from kipctl.changes.journal.entry import NOTHING_CHANGED, Entry, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
@@ -208,7 +207,7 @@ class ReplicaChange(Change[SeenReplicas, Done]):
         )
 
     def refuse(self, context: ChangeContext, seen: SeenReplicas) -> None:
-        require_no_reassignments(seen.others, additional=context.additional)
+        context.require_no_reassignments(seen.others)
         context.require_possible(seen.plan, seen.summary)
 
     def announce(self, context: ChangeContext, seen: SeenReplicas) -> None:

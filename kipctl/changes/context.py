@@ -15,6 +15,7 @@ from kipctl.changes.execution.reassign import retry_until
 from kipctl.changes.execution.safety_checks import (
     min_insync_replicas,
     require_enough_replicas,
+    require_no_reassignments,
     topics_losing_replicas,
 )
 from kipctl.changes.execution.throttled_change import (
@@ -119,6 +120,11 @@ class ChangeContext:
         """Raise RefusedError, which names it, while another kipctl changes the cluster."""
         with self.locked(journal):
             pass
+
+    def require_no_reassignments(self, busy: Sequence[Reassignment]) -> None:
+        """See `safety_checks.require_no_reassignments`. Not within the lock, which is one's own."""
+        who = self.journal().changed_by() if busy else ""
+        require_no_reassignments(busy, additional=self.additional, changed_by=who)
 
     def throttled_as(self, entry: Entry) -> "ChangeContext":
         """The same, as slow as the entry's change was, unless a throttle, or none, is asked for."""

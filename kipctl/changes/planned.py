@@ -92,7 +92,7 @@ class PlannedChange(ReplicaChange[Proposal, PlanResult]):
         if hidden:
             context.ui.say(hidden)
         if not context.dry_run:
-            require_no_reassignments(seen.others, additional=context.additional)
+            context.require_no_reassignments(seen.others)
             self.check(seen.plan)
         return seen if self.logs is None else replace(seen, logs=self.logs)
 

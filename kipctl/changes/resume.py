@@ -23,7 +23,6 @@ from kipctl.changes.execution.phases import joined_results, reassign_phases
 from kipctl.changes.execution.plan_execution import resume as carry_on
 from kipctl.changes.execution.plan_result import PlanResult
 from kipctl.changes.execution.remaining import remaining_work
-from kipctl.changes.execution.safety_checks import require_no_reassignments
 from kipctl.changes.execution.throttled_change import (
     kept_beside,
     settings_now,
@@ -108,7 +107,7 @@ class Resume(ReplicaChange[ResumeProposal, PlanResult]):
         context.ui.say(f"Nothing was left to do: entry {entry.id} is {entry.reload().state}.")
 
     def refuse(self, context: ChangeContext, seen: ResumeProposal) -> None:
-        require_no_reassignments(seen.others, additional=context.additional)
+        context.require_no_reassignments(seen.others)
 
     def question(self, seen: ResumeProposal) -> str:
         return f"Go on with {counted(len(seen.partitions), 'partition')}?"

@@ -302,7 +302,7 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
         if is_unknown and (option := getattr(wrong, "option_name", "")):
             suggestion = suggest_for_option(page, option, options, _subcommands())
             if not (suggestion or page) and _is_of_a_command(option):
-                suggestion = " Options stand behind the command that they are of."
+                suggestion = f" It stands behind its command, as in: kipctl COMMAND {option} ..."
             message = f"There is no option {option}." + suggestion
         elif (unknown := _UNKNOWN_WORD.match(message)) and (
             suggestion := suggest_for_word(page, unknown[1] or unknown[2], options, _subcommands())

@@ -40,7 +40,7 @@ class Combinations:
             needed = (of,) if isinstance(of, str) else of
             if name in given and not any(one in given for one in needed):
                 raise UsageError(
-                    f"{name} goes with {' or '.join(needed)} alone.",
+                    f"{name} goes only with {' or '.join(needed)}.",
                     f"Add {needed[0] if len(needed) == 1 else 'one of them'}, or leave {name} out.",
                 )
 

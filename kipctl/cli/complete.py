@@ -192,12 +192,18 @@ def _clients(words: Sequence[str], environment: "Environment") -> Iterable[str]:
 
 
 def _findings(words: Sequence[str], environment: "Environment") -> Iterable[str]:
+    from kipctl.client_behaviour.findings.catalogue import ANY, FINDINGS
+
+    return *FINDINGS, ANY
+
+
+def _pages(words: Sequence[str], environment: "Environment") -> Iterable[str]:
     from kipctl.report.pages import findings, other_pages
 
     return [*findings(), *other_pages()]
 
 
-def _conditions(words: Sequence[str], environment: "Environment") -> Iterable[str]:
+def _states(words: Sequence[str], environment: "Environment") -> Iterable[str]:
     from kipctl.changes.wait_conditions import Condition
 
     return Condition
@@ -216,13 +222,16 @@ WORDS: Mapping[str, Callable[[Sequence[str], "Environment"], Iterable[str]]] = {
     "RACK": _on_cluster(_racks),
     "ENTRY": _on_cluster(_entries),
     "RUN": _runs,
+    "A": _runs,
+    "B": _runs,
     "LAB": _labs,
     "NODE": _nodes,
     "CLUSTER": _clusters,
     "ARM": _arms,
     "CLIENT": _clients,
     "FINDING": _findings,
-    "CONDITION": _conditions,
+    "PAGE": _pages,
+    "STATE": _states,
     "KEY": _keys,
     "ACTION": lambda *_: ("rotate", "elect", "reassign"),
 }

@@ -188,12 +188,26 @@ BatchOption = Annotated[int, option("Partitions at a time.", value="N", min=1, m
 BetweenOption = Annotated[Duration, pause_option("Between two batches.")]
 
 
+_RATE_OF_OTHERS = re.compile(
+    r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?)(b|bits?|bytes?)?(?:/s|/sec|ps)?", re.IGNORECASE | re.ASCII
+)
+"""As 10MB, 10MiB/s, 80Mbit/s or 10mb/s."""
+
+
 def parse_rate(text: str) -> int:
     """Bytes per second in a rate such as `50MB/s` (decimal: 50,000,000). Raises UsageError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)B/s", text.strip(), re.ASCII)
     rate = round(float(match[1]) * _UNITS[match[2]]) if match else 0
     if not rate:
-        raise UsageError(f"{text!r} is not a rate.", "Write it as 50MB/s, 800kB/s or 1.5GB/s.")
+        near = _RATE_OF_OTHERS.fullmatch(text.strip())
+        meant = ""
+        if near and float(near[1]):
+            unit = (1024 if near[3] else 1000) ** " kmg".index((near[2] or " ").lower())
+            of_bytes = float(near[1]) * unit / (8 if "bit" in (near[4] or "").lower() else 1)
+            meant = f" Did you mean {of_bytes / 1e6:g}MB/s?"
+        raise UsageError(
+            f"{text!r} is not a rate.{meant}", "Write it as 50MB/s, 800kB/s or 1.5GB/s."
+        )
     return rate
 
 

@@ -43,7 +43,7 @@ _SUGGESTED: Mapping[str, tuple[Command, ...]] = {
     **dict.fromkeys(("evacuate", "decommission"), _DRAIN),
     "abort": _CANCEL,
     "demote": _LEADERS_OFF,
-    "restart": (Command("roll"),),
+    "restart": (Command("roll"), Command("lab restart")),
     "entry": (Command("undo ENTRY"),),
     "journal": (Command("undo --journal FILE"),),
     "undo all": (Command("changes list"),),
@@ -105,7 +105,11 @@ def suggest_for_word(
     if found := _SUGGESTED.get(word):
         return _question(found)
     every = ((of, name) for of, names in subcommands.items() for name in names)
-    return _question([Command(f"{of} {name}") for of, name in every if word == name.lstrip("-")])
+    if same := [Command(f"{of} {name}") for of, name in every if word == name.lstrip("-")]:
+        return _question(same)
+    # A name by itself is that of a topic, or of a lab.
+    option = next((one for one in ("--topic", "--name") if one in options), "")
+    return f" Did you mean '{option} {word}'?" if option and not word.startswith("-") else ""
 
 
 def _question(suggested: Collection[Command]) -> str:

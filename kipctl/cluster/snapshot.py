@@ -86,6 +86,12 @@ class Snapshot:
     def broker_ids(self) -> tuple[int, ...]:
         return tuple(broker.id for broker in self.brokers)
 
+    @property
+    def away(self) -> tuple[int, ...]:
+        """Brokers that have replicas, and are not alive."""
+        held = {broker for partition in self.partitions for broker in partition.replicas}
+        return tuple(sorted(held.difference(self.broker_ids)))
+
     @cached_property
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(partition.id.topic for partition in self.partitions))

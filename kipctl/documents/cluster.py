@@ -18,6 +18,7 @@ class LedPartition(PartitionId):
 class LeadersOfBroker(TypedDict):
     broker: int
     rack: str | None
+    alive: bool
     leader_count: int
     preferred: int
     replica_count: int

@@ -23,8 +23,10 @@ _kipctl_known() {{
 }}
 _kipctl() {{
     local -i at=COMP_CWORD
-    # bash takes topic:partition apart at the ":", and --option=value at the "=".
-    while ((at > 1)) && [[ ${{COMP_WORDS[at]}} == ":" || ${{COMP_WORDS[at - 1]}} == ":" ]]; do
+    # bash takes words apart at ":" and "=": a value begins behind --option, or --option=.
+    while ((at > 1)) && [[ ${{COMP_WORDS[at]}} == [:=] || ${{COMP_WORDS[at - 1]}} == [:=] ]]; do
+        [[ ${{COMP_WORDS[at]}} == "=" && ${{COMP_WORDS[at - 1]}} == -* ]] && break
+        [[ ${{COMP_WORDS[at - 1]}} == "=" && ${{COMP_WORDS[at - 2]}} == -* ]] && break
         at+=-1
     done
     local current=${{COMP_WORDS[at]}} previous=${{COMP_WORDS[at - 1]}}

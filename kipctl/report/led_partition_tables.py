@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kipctl.counts import agreeing, counted
+from kipctl.counts import agreeing, broker_list, counted
 from kipctl.report.leader_tables import ids, listing
 from kipctl.report.tables import Column, Paragraph, Report, Tone, table_of
 
@@ -13,11 +13,19 @@ if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Partition, Snapshot
 
 
-def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) -> Report:
-    """`busy` are the reassignments in progress: what is still copied for them is `(adding)`."""
+def leaders_report(
+    every: "Snapshot", busy: "Collection[Reassignment]" = (), of_brokers: Collection[int] = ()
+) -> Report:
+    """`busy` are the reassignments in progress: what is still copied for them is `(adding)`. With
+    `of_brokers` their rows and the partitions that they hold are shown; what a broker has is
+    counted in all of the snapshot."""
     from kipctl.cluster.reassignments import adding_of
 
-    adding = adding_of(busy)
+    adding, chosen = adding_of(busy), {*of_brokers}
+    held = (p.id for p in every.partitions if not chosen.isdisjoint(p.replicas))
+    snapshot = every.only(held) if chosen else every
+    brokers_of_all = [*((broker.id, broker.rack, True) for broker in every.brokers)]
+    brokers_of_all += ((broker, None, False) for broker in every.away)
 
     def out_of_sync(p: "Partition", broker: int) -> bool:
         return broker in p.replicas and broker not in (*p.isr, *adding.get(p.id, ()))
@@ -49,12 +57,13 @@ def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) 
             "Offline": lambda one: ids(one["offline"]),
         },
     )
-    leader_counts = snapshot.leaders_per_broker
+    leader_counts = every.leaders_per_broker
     by_broker, brokers = listing(
         "Brokers",
         {
             "broker": "Broker",
             "rack": "Rack",
+            "alive": Column("Alive", detail=True),
             "leader_count": "Leaders",
             "preferred": "Preferred",
             "replica_count": "Replicas",
@@ -62,14 +71,16 @@ def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) 
         },
         (
             (
-                broker.id,
-                broker.rack,
-                leader_counts[broker.id],
-                sum(p.preferred_leader == broker.id for p in snapshot.partitions),
-                sum(broker.id in p.replicas for p in snapshot.partitions),
-                sum(out_of_sync(p, broker.id) for p in snapshot.partitions),
+                broker,
+                rack,
+                is_alive,
+                leader_counts[broker],
+                sum(p.preferred_leader == broker for p in every.partitions),
+                sum(broker in p.replicas for p in every.partitions),
+                sum(out_of_sync(p, broker) for p in every.partitions),
             )
-            for broker in snapshot.brokers
+            for broker, rack, is_alive in sorted(brokers_of_all)
+            if not chosen or broker in chosen
         ),
     )
     by_topic, topics = listing(
@@ -106,7 +117,7 @@ def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) 
             "without_leader": len(snapshot.leaderless),
         },
         (by_broker, by_topic, by_partition),
-        opening=(_leaders_answer(snapshot),),
+        opening=(_leaders_answer(snapshot, is_of_all=not chosen),),
     )
 
 
@@ -125,19 +136,20 @@ def _how_well(partition: "Partition") -> tuple[bool, bool]:
     )
 
 
-def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
+def _leaders_answer(snapshot: "Snapshot", *, is_of_all: bool) -> Paragraph:
     astray, total = len(snapshot.led_by_another), len(snapshot.partitions)
-    lost, skew = len(snapshot.leaderless), snapshot.leader_skew
+    lost, skew = len(snapshot.leaderless), snapshot.leader_skew if is_of_all else None
     if not total:
         return Paragraph("No partition is shown.")
-    first = f"{counted(lost, 'partition', 'have', of=total)} no leader. " if lost else ""
+    first = f"{broker_list(snapshot.away, 'are').capitalize()} away. " if snapshot.away else ""
+    first += f"{counted(lost, 'partition', 'have', of=total)} no leader. " if lost else ""
     if astray:
         first += (
             f"{counted(astray, 'partition', of=total)} ({100 * astray / total:.1f} %)"
             f" {agreeing(astray, 'are')} not led by the preferred replica."
         )
     elif not lost:
-        first = f"All {counted(total, 'partition', 'are')} led by their preferred replica."
+        first += f"All {counted(total, 'partition', 'are')} led by their preferred replica."
     if skew is not None:
         first += (
             f" The broker that leads most leads {skew:.2f} times the mean."

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kipctl.counts import counted
+from kipctl.counts import broker_list, counted
 from kipctl.errors import ExitStatus
 from kipctl.next_step import Command
 
@@ -27,6 +27,8 @@ class Health:
     under_replicated: int
     off_preferred: int
     reassigning: int | None
+    away: tuple[int, ...] = ()
+    """Brokers that have replicas, and are not alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ def health_of(snapshot: "Snapshot", busy: "Sequence[Reassignment] | None") -> He
         ),
         len(snapshot.led_by_another),
         None if busy is None else len(busy),
+        snapshot.away,
     )
 
 
@@ -82,6 +85,8 @@ def sentences(seen: Overview) -> Iterator[str]:
             f"Cluster {seen.cluster}: {counted(of.brokers, 'broker')},"
             f" {counted(of.topics, 'topic')}, {counted(of.partitions, 'partition')}."
         )
+        if of.away:
+            yield f"{broker_list(of.away, 'are').capitalize()} away."
         wrong = (
             (of.leaderless, "have", "no leader"),
             (of.under_replicated, "are", "under-replicated"),
@@ -91,7 +96,7 @@ def sentences(seen: Overview) -> Iterator[str]:
         found = [f"{counted(count, '', verb)} {what}" for count, verb, what in wrong if count]
         if found:
             yield f"Of them {', '.join(found)}."
-        elif not (seen.entry or seen.roll or seen.changed_by or seen.throttle):
+        elif not (of.away or seen.entry or seen.roll or seen.changed_by or seen.throttle):
             yield "Every partition is as it should be."
     if seen.changed_by:
         yield f"Changing it now: {seen.changed_by}."

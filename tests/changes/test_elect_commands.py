@@ -55,7 +55,7 @@ def test_internal_topics_are_to_be_named_or_asked_for(
 
 def test_internal_goes_with_all(cluster: ElectingCluster) -> None:
     ran = cluster.kipctl("elect unclean --topic orders --internal --yes", status=2)
-    assert "--internal goes with --all" in ran.err
+    assert "--internal goes only with --all" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_an_election_at_once_says_which_broker_still_copies(cluster: ElectingClu
 
 def test_as_they_come_is_a_word_of_until(cluster: ElectingCluster) -> None:
     ran = cluster.kipctl("elect preferred --broker 1 --as-they-come", status=2)
-    assert "--as-they-come goes with --until alone." in ran.err
+    assert "--as-they-come goes only with --until." in ran.err
 
 
 def test_others_are_elected_while_one_broker_still_copies(cluster: ElectingCluster) -> None:

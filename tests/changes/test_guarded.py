@@ -332,8 +332,8 @@ def test_what_is_copied_does_not_count_as_under_replicated(clock: PassingClock) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("reassign --list --guard urp>0", "--guard goes with --rotate or"),
-        ("reassign --verify F --guard urp>0", "--guard goes with --rotate or"),
+        ("reassign --list --guard urp>0", "--guard goes only with --rotate or"),
+        ("reassign --verify F --guard urp>0", "--guard goes only with --rotate or"),
         (
             "reassign --rotate --topic t --guard-action rollback",
             "--guard-action does nothing without --guard",

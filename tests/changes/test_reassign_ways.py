@@ -107,7 +107,7 @@ def test_leaders_leave_a_broker_only_with_something_to_spare(fake: Reassigning) 
     assert "to spare" in ran.err
     assert fake.altered == []
     ran = fake.kipctl("reassign --balance leaders --spare 1 --yes", status=2)
-    assert "--spare goes with --leaders-off alone" in ran.err
+    assert "--spare goes only with --leaders-off" in ran.err
 
 
 def test_balance_and_add_even_out_what_brokers_have(fake: Reassigning) -> None:

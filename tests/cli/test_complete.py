@@ -58,9 +58,11 @@ def test_the_word_in_help_says_which_values_there_are(word: str, values: tuple[s
         ("CLUSTER", "kipctl clusters show w", []),
         ("ARM,...", "kipctl x --arms probe-kip", ["probe-kip951"]),
         ("ARM,...", "kipctl x --arms librdkafka,librd", ["librdkafka,librdkafka-1ms"]),
-        ("[FINDING]", "kipctl explain under-", ["under-min-isr", "under-replicated"]),
+        ("[PAGE]", "kipctl explain under-", ["under-min-isr", "under-replicated"]),
+        ("FINDING", "kipctl tap --fail-if hint-hot", ["hint-hot-loop"]),
+        ("A", "kipctl runs compare bef", ["before", "before-2"]),
         ("CLIENT,...", "kipctl x --arms 'probe-l", ["probe-legacy"]),
-        ("CONDITION,...", "kipctl wait --until in-sync,con", ["in-sync,converged"]),
+        ("STATE,...", "kipctl wait --until in-sync,con", ["in-sync,converged"]),
         ("KEY,...", "kipctl analyze runs --by topic,pa", ["topic,partition"]),
         ("KEY,...", "kipctl analyze request-log --by so", ["software"]),
     ],
@@ -146,6 +148,8 @@ def test_bash_completes(tmp_path: Path) -> None:
         "kipctl wait --until in-sync,con": ["in-sync,converged"],
         "kipctl runs show t:": ["0", "10"],
         "kipctl runs show t:1": ["10"],
+        "kipctl reassign --leader orders:0=": [],
+        "kipctl reassign --replace 1=": [],
     }
     for name in ("t:0", "t:10"):  # a value with a colon in it, as topic:partition
         (tmp_path / "runs" / name).mkdir(parents=True)

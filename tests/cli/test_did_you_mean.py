@@ -102,6 +102,9 @@ def refused(tmp_path: Path, *arguments: str) -> str:
         ("changes stop", "kipctl changes pause' or 'kipctl changes cancel"),
         ("roll --cancel", "kipctl changes pause' or 'kipctl roll --abandon"),
         ("roll 3", "--broker 3"),
+        ("restart 3", "kipctl roll' or 'kipctl lab restart"),
+        ("reassign --rotate orders", "--topic orders"),
+        ("lab down mine", "--name mine"),
         ("health", "kipctl inspect brokers' or 'kipctl roll --dry-run"),
         ("reassign --rotat", "--rotate"),
         ("perf produce --num-record 5", "--num-records"),
@@ -139,7 +142,7 @@ def test_no_option_is_proposed_that_only_looks_a_little_like_it(tmp_path: Path, 
         (
             "--cluster prod inspect leaders",
             "kipctl: There is no option --cluster.",
-            ("Options stand behind the command that they are of.",),
+            ("as in: kipctl COMMAND --cluster ...",),
         ),
         (
             *(

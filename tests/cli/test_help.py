@@ -77,7 +77,7 @@ SEVERAL = {
     "--rotate": {"", "TOPIC"},  # a tap takes one topic, and no other way to move leaders
     "--timeout": {"DURATION", "MS|DURATION"},  # as in Kafka's tool, milliseconds
     "--topic": {"TOPIC", "TOPIC[:PARTITIONS[:REPLICAS]]"},  # a lab makes them
-    "--until": {"CONDITION,...", "WORD"},  # waits for conditions, or for one
+    "--until": {"STATE,...", "WORD"},  # waits for conditions, or for one
 }
 """Options that take something else in one command than in another. One of several words, given
 as `one|other`, has the words of its command."""

@@ -1,5 +1,6 @@
 """`kipctl` alone: what it says of each state of the world, by table."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,11 @@ MEASURE = "perf produce --during rotate"
             Overview("a:1", "", Health(3, 2, 24, 0, 0, 5, None), ""),
             [LOOK, "Of them 5 are not led by the preferred replica."],
             ["elect preferred --all --dry-run", "inspect brokers", MEASURE],
+        ),
+        (
+            Overview("a:1", "", replace(WELL, away=(2, 4)), ""),
+            [LOOK, "Brokers 2, 4 are away."],
+            ["inspect brokers", MEASURE, "reassign --rotate --all-topics --dry-run"],
         ),
         # What has not ended is said, and gone on with first, or undone.
         (

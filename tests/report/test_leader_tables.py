@@ -64,3 +64,22 @@ def test_how_evenly_brokers_lead(leaders: tuple[int, ...], said: str) -> None:
     brokers = tuple(Broker(number, "localhost", number, None) for number in (1, 2))
     [answer] = leaders_report(Snapshot("id", brokers, partitions)).opening
     assert answer.first == said
+
+
+def test_a_broker_that_is_away_has_its_row_and_what_one_has_is_counted_in_all() -> None:
+    held = [((1, 2), 1), ((2, 1), 1), ((3, 1), 3)]
+    partitions = tuple(
+        Partition(PartitionId("orders", number), replicas, (leader,), leader, 0)
+        for number, (replicas, leader) in enumerate(held)
+    )
+    brokers = tuple(Broker(number, "localhost", number, "a") for number in (1, 3))
+    every = leaders_report(Snapshot("id", brokers, partitions))
+    assert every.opening[0].first.startswith("Broker 2 is away. 1 of 3 partitions ")
+    counts = [("broker", "alive", "leader_count", "preferred", "replica_count", "not_in_sync")]
+    counts += [(1, True, 2, 1, 3, 1), (2, False, 0, 1, 2, 2), (3, True, 1, 1, 1, 0)]
+    keys, *rows = counts
+    assert [tuple(row[key] for key in keys) for row in every.document["brokers"]] == rows
+    of_3 = leaders_report(Snapshot("id", brokers, partitions), (), [3])
+    assert of_3.opening[0].first == "All 1 partition is led by their preferred replica."
+    assert [tuple(row[key] for key in keys) for row in of_3.document["brokers"]] == rows[2:]
+    assert [row["partition"] for row in of_3.document["partitions"]] == [2]

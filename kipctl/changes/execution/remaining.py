@@ -19,7 +19,7 @@ RECREATED = "its topic was deleted and made anew since"
 CHANGED = "somebody has changed it since"
 WOULD_COPY = "the change only reordered it, and the way back would copy data"
 UNKNOWN_STATE = "how kipctl left it is not known, and the way back would copy data"
-ALREADY_BACK = "it is as before already"
+ALREADY_BACK = "its replicas are as before already, and the first one leads"
 
 
 def plan_rollback(

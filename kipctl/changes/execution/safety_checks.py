@@ -77,8 +77,11 @@ def survey(
     return Survey(busy, snapshot, plan, why)
 
 
-def require_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) -> None:
-    """Raise RefusedError while anything in the cluster is being reassigned.
+def require_no_reassignments(
+    busy: Sequence[Reassignment], *, additional: bool, changed_by: str = ""
+) -> None:
+    """Raise RefusedError while anything in the cluster is being reassigned; `changed_by` is by
+    whom, if that is known.
 
     As kafka-reassign-partitions does it (`ReassignPartitionsCommand`): another tool's plan counts
     on what it finds, and brokers copy for both.
@@ -87,7 +90,7 @@ def require_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) 
         others = counted(len(busy) - 1, "more partition")
         more = f" and {others} are" if len(busy) > 1 else " is"
         raise RefusedError(
-            f"{busy[0].id}{more} being reassigned already.",
+            f"{busy[0].id}{more} being reassigned already{changed_by and ', by '}{changed_by}.",
             NextStep(
                 "Wait (",
                 Command("reassign --list"),

@@ -97,7 +97,10 @@ def throttled(
         ended = True
     finally:
         if ended or not (copies() if copies else _is_copying(cluster, moves)):
-            not_restored += restore_throttle_of(cluster, entry, message)
+            left = restore_throttle_of(cluster, entry, message)
+            not_restored += left
+            if not left:
+                message("The throttle is removed.")
         else:
             message(
                 "Data is still copied, so the throttle stays until the change is resumed or undone."

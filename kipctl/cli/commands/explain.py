@@ -22,7 +22,7 @@ def explain(
     id: Annotated[
         str | None,
         argument(
-            "[FINDING]", "The id of a finding or doubt, or another page. Default: list them all."
+            "[PAGE]", "The id of a finding or doubt, or another page. Default: list them all."
         ),
     ] = None,
     output: OutputOption = OutputFormat.AUTO,

@@ -45,15 +45,8 @@ def leaders(
         if any(len(partition.isr) < len(partition.replicas) for partition in shown.partitions):
             with suppress(KipctlError):  # without a controller leaders are known all the same
                 busy, _ = list_or_reason(cluster, may_not_list=True)
-    if broker:
-        require_known(snapshot, broker)
-        held = (
-            partition.id
-            for partition in shown.partitions
-            if not {*broker}.isdisjoint(partition.replicas)
-        )
-        shown = shown.only(held)
-    environment.report(leaders_report(shown, busy), of.output)
+    require_known(snapshot, broker or ())
+    environment.report(leaders_report(shown, busy, broker or ()), of.output)
 
 
 @app.command()

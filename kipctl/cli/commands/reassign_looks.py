@@ -9,10 +9,11 @@ from kipctl.changes.execution.reassign import require_as_planned, verify
 from kipctl.changes.execution.safety_checks import survey
 from kipctl.changes.journal.target import how_to_carry_out, read_target
 from kipctl.changes.plans.kafka_json import check_against
+from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cli.commands.change_ui import TerminalUi
 from kipctl.cluster.log_dirs import between_disks
-from kipctl.cluster.snapshot import PartitionId, select, take_snapshot
+from kipctl.cluster.snapshot import PartitionId, Snapshot, select, take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError
 from kipctl.report.disk_tables import copies_report, with_disks
@@ -23,8 +24,12 @@ LIST_DEADLINE_S = 5.0
 
 
 def show_rotations(context: ChangeContext, ui: TerminalUi) -> None:
-    """What a rotation of each topic would move; nothing is changed."""
-    seen = survey(context.cluster, rotate)
+    """What a rotation of each topic but internal ones would move; nothing is changed."""
+
+    def of_others(now: Snapshot) -> Plan:
+        return rotate(now.only(p.id for p in now.partitions if not p.internal))
+
+    seen = survey(context.cluster, of_others)
     ui.report(rotations_report(seen.plan))
 
 

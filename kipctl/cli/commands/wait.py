@@ -23,7 +23,7 @@ def wait(
             "in-sync: every replica is in sync; preferred: the first replica leads; "
             "converged: every broker answers, and those compared (20 at a time) show the same"
             " leaders; no-reassignment: none goes on.",
-            value="CONDITION,...",
+            value="STATE,...",
         ),
     ] = "in-sync,converged",
     topic: Annotated[

@@ -159,7 +159,7 @@ WHAT_IS_SO = {
     "warning: 1 topic has no more replicas than min.insync.replicas: orders.": cluster(
         partition(0), min_insync_replicas=3
     ),
-    "note: 1 topic of three replicas or more have min.insync.replicas 1: orders.": cluster(
+    "note: 1 topic has min.insync.replicas 1, with three replicas or more: orders.": cluster(
         partition(0), min_insync_replicas=1
     ),
     "warning: 1 of 2 partitions (50.0 %) is not led by the preferred replica.": cluster(

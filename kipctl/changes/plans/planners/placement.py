@@ -51,7 +51,7 @@ def in_sync(partition: Partition, live: Collection[int]) -> list[int]:
 
 def known_brokers(snapshot: Snapshot) -> set[int]:
     """The brokers that are alive, and those that have replicas."""
-    return {*snapshot.broker_ids, *(r for p in snapshot.partitions for r in p.replicas)}
+    return {*snapshot.broker_ids, *snapshot.away}
 
 
 class UnknownBrokerError(UsageError):

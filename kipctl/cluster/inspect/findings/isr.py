@@ -205,14 +205,17 @@ def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
     """acks=all that means the leader alone."""
     weak = facts.topics_with(
         lambda p: (
-            len(facts.replicas(p)) > 2 and not p.internal and facts.min_insync_replicas(p) == 1
+            len(p.replicas) > 2
+            and not facts.adding(p)  # how many it is to have is seen when that is over
+            and not p.internal
+            and facts.min_insync_replicas(p) == 1
         ),
     )
     if weak:
         yield note(
             "min-insync-1",
-            f"{counted(len(weak), 'topic')} of three replicas or more have min.insync.replicas 1:"
-            f" {first_few(weak)}.",
+            f"{counted(len(weak), 'topic', 'have')} min.insync.replicas 1, with three replicas or"
+            f" more: {first_few(weak)}.",
             "While the others are out of sync, acks=all means the leader alone; if that one is"
             " lost, so are the records.",
             "Set min.insync.replicas to 2, as a topic's or a broker's setting.",
