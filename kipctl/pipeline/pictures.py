@@ -190,7 +190,8 @@ def _binned(frame: DataFrame, keys: tuple[str, ...], count: Column) -> Rows:
 
 
 def _slowest(source: Source) -> Rows:
-    """The redirected batches and Fetches that took longest, each with its `failed_attempts`."""
+    """The redirected batches and Fetches that took longest, each with its `failed_attempts`, and of
+    a batch when it was to be sent (`intended_us`)."""
     slowest = redirected(source).orderBy(F.desc("latency_us"), *_EPISODE).limit(MOST_SLOWEST)
     found = [row.asDict() for row in slowest.collect()]
     named = slowest.select(*(F.col(name).alias(f"_{name}") for name in _EPISODE))
@@ -212,8 +213,16 @@ def _slowest(source: Source) -> Rows:
     by_batch: dict[tuple[Any, ...], list[Row]] = {}
     for row in _collected(attempts, "attempt"):
         by_batch.setdefault(tuple(row[name] for name in _EPISODE), []).append(row)
+    of_batches = source.trace.batches.withColumn("api", F.lit("produce"))
+    same = reduce(Column.__and__, (F.col(name).eqNullSafe(F.col(f"_{name}")) for name in BATCH))
+    intended = of_batches.join(F.broadcast(named), same, "left_semi").select(*BATCH, "intended_us")
+    intended_us = {tuple(row)[:-1]: row["intended_us"] for row in intended.collect()}
     return [
-        batch | {"failed_attempts": by_batch[tuple(batch[name] for name in _EPISODE)]}
+        batch
+        | {
+            "failed_attempts": by_batch[tuple(batch[name] for name in _EPISODE)],
+            "intended_us": intended_us.get(tuple(batch[name] for name in BATCH)),
+        }
         for batch in found
     ]
 

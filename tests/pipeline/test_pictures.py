@@ -164,6 +164,11 @@ def test_what_is_drawn_is_what_is_counted(reported: Reported) -> None:
     )
     for batch in slowest:
         assert sum(took for *_, took in steps(batch)) == batch["latency_us"]
+        # Time passes as the record has it: each failed attempt ends when its error came.
+        ended = {phase: at + took for phase, at, took in steps(batch)}
+        for number, attempt in enumerate(batch["failed_attempts"], 1):
+            error_us = ended.get(f"detect {number}", ended.get(f"not ready {number}"))
+            assert error_us == attempt["error_us"] - batch["intended_us"]
     [of_arm] = document["arms"]["records"]
     assert of_arm["failed"] == sum(row["failed"] for row in analysis["records"])
 

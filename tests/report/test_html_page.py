@@ -254,6 +254,21 @@ def test_phases_follow_one_another_and_add_up() -> None:
         assert at + took == following
 
 
+def test_a_batch_waits_in_the_queue_before_it_is_sent_and_after_it_was_refused() -> None:
+    batch = redirected(1)
+    [failed] = batch["failed_attempts"]
+    queued = {"queued_us": 2_000_000, "error_us": 5_090_000, "detect_us": 85_000}
+    batch["failed_attempts"] = [{**failed, **queued, "backoff_us": 0}]
+    assert [phase for phase, *_ in steps(batch)] == ["queued 1", "detect 1", "acknowledge 1"]
+    found = steps({**batch, "intended_us": 5_000_000})
+    assert found == [
+        ("queued 1", 0, 5_000),
+        ("detect 1", 5_000, 85_000),
+        ("queued 1", 90_000, 1_995_000),
+        ("acknowledge 1", 2_085_000, 3_000),
+    ]
+
+
 def arms(**tables: list[dict[str, Any]]) -> dict[str, Any]:
     document = small()
     document["arms"] = {"records": [], "latency": [], "moves": [], "redirects": []} | tables

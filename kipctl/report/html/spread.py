@@ -12,6 +12,7 @@ from kipctl.report.html.answer import client
 from kipctl.report.html.svg import DASHES, SERIES, Picture, picture, plain_axes, short
 from kipctl.report.html.timeline import log_limits, plain_log
 from kipctl.report.html.words import milliseconds
+from kipctl.trace.codes import PHASES
 
 MOST_LINES = 30
 """Runs whose distributions are drawn."""
@@ -220,19 +221,29 @@ def steps(batch: Row) -> list[tuple[str, int, int]]:
     after the intended send time, and how long it took (microseconds).
 
     The phases are those of each failed attempt; together they are the batch's latency. Before the
-    first attempt a batch is queued, before others it is queued after it waited for all else.
+    first attempt a batch is queued; before others, and before its success, it is queued after it
+    waited for all else. Where it is not known when the batch was to be sent, all that belongs to
+    the first attempt was before that.
     """
     waited = ("backoff", "metadata", "connect", "throttled")
     found = []
     at = 0
     for number, attempt in enumerate(batch["failed_attempts"], 1):
-        answered = ("detect", "not_ready")
-        first = number == 1
-        order = ("queued", *answered, *waited) if first else (*answered, *waited, "queued")
-        for phase in (*order, "acknowledge"):
-            if took := attempt[f"{phase}_us"]:
-                found.append((f"{phase.replace('_', ' ')} {number}", at, took))
-                at += took
+        took_us = {phase: attempt[f"{phase}_us"] for phase in PHASES}
+        before_us = took_us["queued"] if number == 1 else 0
+        if number == 1 and (intended_us := batch.get("intended_us")) is not None:
+            sent_us = attempt["error_us"] - took_us["detect"] - took_us["not_ready"]
+            before_us = min(before_us, max(0, sent_us - intended_us))
+        spent = [("queued", before_us)]
+        spent += ((phase, took_us[phase]) for phase in ("detect", "not_ready", *waited))
+        spent += [
+            ("queued", took_us["queued"] - before_us),
+            ("acknowledge", took_us["acknowledge"]),
+        ]
+        for phase, us in spent:
+            if us:
+                found.append((f"{phase.replace('_', ' ')} {number}", at, us))
+                at += us
     return found
 
 
