@@ -12,13 +12,13 @@ from kipctl.report.transaction_tables import transactions_table
 
 if TYPE_CHECKING:
     from kipctl.changes.elections.unclean import LeaderlessPartition
-    from kipctl.changes.proposal import UncleanResult
+    from kipctl.changes.proposal import ElectionProposal, UncleanResult
     from kipctl.cluster.open_transactions import OpenTransactions
-    from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.access import Access
 
 
-def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
+def not_preferred_report(seen: "ElectionProposal") -> Report:
+    not_preferred, total = seen.not_preferred, len(seen.electable.partitions)
     table, partitions = listing(
         "Led by another than the preferred replica",
         {
@@ -49,7 +49,8 @@ def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
             " replica."
             " Nothing was changed."
             if partitions
-            else f"Nothing to do: preferred replicas lead all of {counted(total, 'partition')}."
+            else "Nothing to do: preferred replicas lead all of "
+            f"{'the other ' * bool(seen.skipped)}{counted(total, 'partition')}."
             if total
             # --leaders-off makes others the preferred replicas: an election brings nothing back.
             else "Nothing to do: none of these brokers is the preferred replica of a partition."

@@ -147,7 +147,8 @@ def _slow(document: RedirectMeasured | OwnDocument) -> tuple[str, ...]:
         return ()
     reported = ", ".join(f"{arm['arm']} {arm['records_per_second']:,.0f}" for arm in slow)
     return (
-        f"Of {asked:,} records/s asked for there were: {reported}. Times are of overload there.",
+        f"Of {asked:,} records/s asked for there were: {reported}. Times are of overload there,"
+        " unless the program has a pace of its own.",
     )
 
 

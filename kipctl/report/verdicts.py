@@ -28,7 +28,11 @@ def compared_answer(
     if not asked:
         return ()
     of = counted(len(decided), "comparison")
-    first = f"{what} was shorter in {shorter} of {of}, longer in {longer}."
+    first = (
+        f"{what} was shorter in {shorter} of {of}, longer in {longer}."
+        if shorter or longer
+        else f"{what} differed in none of {of} by more than runs vary."
+    )
     if not decided:
         first = f"{what}: whether arms differ {asked[0][1]['verdict']}."
     each = (f"{label}{one['with']} against {one['without']}: {_ms(one)}" for label, one in asked)

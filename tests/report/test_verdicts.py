@@ -77,6 +77,7 @@ def test_arms_by_several_measures(
             [compared(APART), compared(APART, ms=8.0), compared(SAME), compared(FEW)],
             "The wait was shorter in 1 of 3 comparisons, longer in 1.",
         ),
+        ([compared(SAME)], "The wait differed in none of 1 comparison by more than runs vary."),
         (
             [compared(FEW)],
             "The wait: whether arms differ cannot be told: one run on a side, 3 are needed.",

@@ -113,7 +113,7 @@ class TerminalUi(ChangeUi):
         self.report(plan_report(shown))
 
     def preferred_election(self, seen: ElectionProposal) -> None:
-        self.report(not_preferred_report(seen.not_preferred, len(seen.chosen.partitions)))
+        self.report(not_preferred_report(seen))
 
     def unclean_election(self, seen: UncleanProposal, *, is_result: bool) -> None:
         report = unclean_report(
