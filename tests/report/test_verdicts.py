@@ -87,6 +87,6 @@ def test_arms_by_several_measures(
 def test_arms_by_one_measure(comparisons: list[ComparedArms], first: str) -> None:
     (answer,) = compared_answer("The wait", [("", one) for one in comparisons])
     assert answer.first == first
-    assert answer.others[0] == "B against A: 2.0 against 4.0 ms (-50.0 %), " + (
-        "different." if comparisons[0]["different"] else "cannot be told."
-    )
+    says = {True: "different.", False: "not different.", None: "cannot be told."}
+    decided = says[comparisons[0]["different"]]
+    assert answer.others[0] == f"B against A: 2.0 against 4.0 ms (-50.0 %), {decided}"
