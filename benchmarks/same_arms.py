@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from kipctl.experiments.arms.differ import Differing, differing
 from kipctl.experiments.arms.names import parse_arm
-from kipctl.experiments.arms.stand import Place, Stand, standing
+from kipctl.experiments.arms.stand import Place, Stand, stand_at
 from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.experiment import measure_arms
 from kipctl.experiments.redirect.plan import RedirectPlan, Scale, planned
@@ -74,7 +74,7 @@ def main() -> int:
     given = {"arms": sides, "runs": options.runs, "every_s": options.every}
     plan = planned(Scale.QUICK, given, Conditions())
     found = []
-    with standing(Place(), (arm,), told) as stand:
+    with stand_at(Place(), (arm,), told) as stand:
         for number in range(options.comparisons):
             # One long warm-up, and after it short ones: the topic is new each time.
             warm_up_s = 12.0 if number == 0 else 1.0

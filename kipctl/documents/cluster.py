@@ -105,7 +105,7 @@ class Reassignments(TypedDict):
     in_progress: int | None
     error: str | None
     looked_seconds: float
-    standing: list[CopyStall]
+    stalled: list[CopyStall]
 
 
 class ApiCount(TypedDict):

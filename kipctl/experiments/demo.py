@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kipctl.documents.experiments import DemoDocument, RedirectMeasured
 from kipctl.experiments.arms.names import parse_arms
-from kipctl.experiments.arms.stand import Place, standing
+from kipctl.experiments.arms.stand import Place, stand_at
 from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.experiment import measure_arms
 from kipctl.experiments.redirect.plan import RedirectPlan, Scale, planned
@@ -54,7 +54,7 @@ def measure_demo(
     message: Callable[[str], None],
 ) -> DemoDocument:
     """Measure; `fresh` and `stale` are documents of `experiment redirect`. Raises KipctlError."""
-    with standing(place, plan.fresh.arms, message) as stand:
+    with stand_at(place, plan.fresh.arms, message) as stand:
 
         def measured(asked: RedirectPlan, begins: float, ends: float) -> RedirectMeasured:
             here = set_up(asked, place, len(stand.cluster.nodes), stand.kafka_version)

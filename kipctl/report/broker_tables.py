@@ -194,7 +194,7 @@ def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
         "in_progress": None if copying.error else len(copying.busy),
         "error": copying.error,
         "looked_seconds": copying.looked_s,
-        "standing": [
+        "stalled": [
             {"broker": broker, "partitions": len(partitions)}
             for broker, partitions in copying.stalled.items()
         ],

@@ -95,25 +95,25 @@ def _views(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
         },
         (
             (
-                standing.broker.id,
-                standing.broker.rack,
-                len(standing.snapshot.partitions) if standing.snapshot else None,
-                *(_behind(standing) if standing.snapshot else (None, None, None)),
-                standing.unseen,
-                standing.extra,
-                standing.error.what if standing.error else None,
+                view.broker.id,
+                view.broker.rack,
+                len(view.snapshot.partitions) if view.snapshot else None,
+                *(_behind(view) if view.snapshot else (None, None, None)),
+                view.unseen,
+                view.extra,
+                view.error.what if view.error else None,
             )
-            for standing in compared.standings
+            for view in compared.views
         ),
     )
     return _without_errors(table), objects
 
 
-def _behind(standing: "ViewOfBroker") -> tuple[int, int, int]:
+def _behind(view: "ViewOfBroker") -> tuple[int, int, int]:
     """Partitions behind, by how many epochs at most, and partitions that differ otherwise."""
-    behind = standing.behind
+    behind = view.behind
     epochs = max((difference.epochs_behind or 0 for difference in behind), default=0)
-    return len(behind), epochs, len(standing.differences) - len(behind)
+    return len(behind), epochs, len(view.differences) - len(behind)
 
 
 def _differences(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
@@ -132,7 +132,7 @@ def _differences(compared: "ComparedViews") -> tuple[Table, list[dict[str, objec
         },
         (
             (
-                standing.broker.id,
+                view.broker.id,
                 *difference.id,
                 *(
                     (difference.shown.leader, difference.shown.leader_epoch, difference.shown.isr)
@@ -143,8 +143,8 @@ def _differences(compared: "ComparedViews") -> tuple[Table, list[dict[str, objec
                 difference.newest.leader_epoch,
                 difference.newest.isr,
             )
-            for standing in compared.standings
-            for difference in standing.differences
+            for view in compared.views
+            for difference in view.differences
         ),
     )
 
@@ -184,7 +184,7 @@ def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> t
     first: tuple[str, ...] = ()
     if dead:
         first = (f"{broker_list(dead, 'are').capitalize()} not alive, and not asked.",)
-    number = len(compared.standings)
+    number = len(compared.views)
     if number < alive:
         first += (
             f"{counted(number, 'broker', 'were', of=alive)} asked, as the answers of all are more"
@@ -195,7 +195,7 @@ def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> t
         who = "All brokers that are alive" if dead else "All brokers"
         who = f"The {counted(number, 'broker')} asked" if number < alive else who
         return (*first, f"{who} show the same{again}.")
-    astray = tuple(standing.broker.id for standing in compared.standings if not standing.agrees)
+    astray = tuple(view.broker.id for view in compared.views if not view.agrees)
     reported = f"{broker_list(astray, 'do').capitalize()} not show what the others do"
     return (*first, f"{reported}, even{again}." if again else f"{reported}.")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.experiments.arms.names import parse_arms
-from kipctl.experiments.arms.stand import Place, standing
+from kipctl.experiments.arms.stand import Place, stand_at
 from kipctl.experiments.closest_replica import experiment
 from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
 from kipctl.lab.cluster import Lab
@@ -36,7 +36,7 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(
         broker_warmup_s=0.5,
         after_s=5,
     )
-    with standing(Place(lab.access), plan.clients, lambda _: None) as stand:
+    with stand_at(Place(lab.access), plan.clients, lambda _: None) as stand:
         document = run_closest(plan, stand, lambda name: tmp_path / name, lambda _: None)
     [client] = document["clients"]
     leader, closest = client["ways"]["leader"], client["ways"]["closest"]

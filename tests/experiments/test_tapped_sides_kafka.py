@@ -8,7 +8,7 @@ import pytest
 from kipctl.experiments.arms.end_to_end import CONSUMER, PRODUCER, Load, measure_both
 from kipctl.experiments.arms.experiment import recorded_in
 from kipctl.experiments.arms.names import parse_arm
-from kipctl.experiments.arms.stand import Place, standing
+from kipctl.experiments.arms.stand import Place, stand_at
 from kipctl.lab.cluster import Lab
 from kipctl.load.own_topic import own_topic
 from kipctl.measure.delivery import follow_batches
@@ -33,7 +33,7 @@ def test_what_one_client_wrote_another_read(
     arms = (parse_arm(producer), parse_arm(consumer))
     load = Load("all", throughput=100, warmup_s=3)
     with (
-        standing(Place(lab.access), arms, lambda _: None) as stand,
+        stand_at(Place(lab.access), arms, lambda _: None) as stand,
         own_topic(stand.cluster, 6, 0, lambda _: None),
         recorded_in(tmp_path / "run") as run,
     ):

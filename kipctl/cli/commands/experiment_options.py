@@ -115,10 +115,10 @@ def on_stand(
     run: Callable[["Stand", Folders, Message], AnyDocument],
 ) -> Callable[[Folders, Message], AnyDocument]:
     """What measures at that place, with the clients of the arms there."""
-    from kipctl.experiments.arms.stand import standing
+    from kipctl.experiments.arms.stand import stand_at
 
     def measure(record: Folders, message: Message) -> AnyDocument:
-        with standing(place, arms, message) as stand:
+        with stand_at(place, arms, message) as stand:
             return run(stand, record, message)
 
     return measure

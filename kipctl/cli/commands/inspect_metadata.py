@@ -68,9 +68,7 @@ def metadata(
         chosen = select(snapshot, topic) if topic else snapshot
         asked = sampled(snapshot.brokers, answer_bytes(chosen), MOST_BYTES)
         compared = compare_views(cluster, asked, chosen.topics if topic else None)
-        silent = {
-            standing.broker.id: standing.error for standing in compared.standings if standing.error
-        }
+        silent = {view.broker.id: view.error for view in compared.views if view.error}
         cost = costs(
             cluster,
             sampled(asked, SAMPLES * answer_bytes(snapshot), MOST_BYTES),

@@ -81,17 +81,17 @@ class ViewOfBroker:
 class ComparedViews:
     """How the brokers that were asked stand, after so many looks: another while they differ."""
 
-    standings: tuple[ViewOfBroker, ...]
+    views: tuple[ViewOfBroker, ...]
     looks: int
 
     @property
     def agree(self) -> bool:
-        return all(standing.agrees for standing in self.standings)
+        return all(view.agrees for view in self.views)
 
     @property
     def may_agree(self) -> bool:
         """Whether another look may show it: who does not answer is not asked again."""
-        return any(not standing.agrees and not standing.error for standing in self.standings)
+        return any(not view.agrees and not view.error for view in self.views)
 
 
 def not_alive(snapshot: Snapshot) -> tuple[int, ...]:
@@ -163,11 +163,11 @@ def compare(
     answers = {id: view for id, view in views.items() if isinstance(view, Snapshot)}
     newest = _newest(answers.values())
     alive = _most_common(v.broker_ids for v in answers.values()) if answers else ()
-    standings = []
+    compared = []
     for broker in brokers:
         view = views[broker.id]
         if not isinstance(view, Snapshot):
-            standings.append(ViewOfBroker(broker, None, error=view))
+            compared.append(ViewOfBroker(broker, None, error=view))
             continue
         shown = view.by_id
         differences = tuple(
@@ -177,8 +177,8 @@ def compare(
         )
         unseen = tuple(sorted(set(alive) - set(view.broker_ids)))
         extra = tuple(sorted(set(view.broker_ids) - set(alive)))
-        standings.append(ViewOfBroker(broker, view, differences, unseen, extra))
-    return tuple(standings)
+        compared.append(ViewOfBroker(broker, view, differences, unseen, extra))
+    return tuple(compared)
 
 
 def _newest(views: Iterable[Snapshot]) -> dict[PartitionId, Partition]:

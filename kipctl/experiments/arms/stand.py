@@ -118,7 +118,7 @@ class Stand:
 
 
 @contextmanager
-def standing(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) -> Iterator[Stand]:
+def stand_at(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) -> Iterator[Stand]:
     """The place, ready; a lab made for it is gone after the block. Raises KipctlError.
 
     Clients are fetched first, so that what is missing is said before anything is started.

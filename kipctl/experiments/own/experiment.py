@@ -11,7 +11,7 @@ from kipctl.experiments.arms.arm_runs import ArmRuns, doubts_of
 from kipctl.experiments.arms.end_to_end import Load as EndToEndLoad
 from kipctl.experiments.arms.end_to_end import warm_up
 from kipctl.experiments.arms.experiment import Experiment, comparisons
-from kipctl.experiments.arms.stand import Place, Stand, standing
+from kipctl.experiments.arms.stand import Place, Stand, stand_at
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
 from kipctl.experiments.own.file import MEASURES, OwnArm, OwnPlan
 from kipctl.load.own_topic import own_topic
@@ -31,7 +31,7 @@ def run_own(
     with ExitStack() as stack:
         stands = {
             version: stack.enter_context(
-                standing(replace(place, kafka_version=version), arms, message)
+                stand_at(replace(place, kafka_version=version), arms, message)
             )
             for version in _clusters(plan, place)
         }

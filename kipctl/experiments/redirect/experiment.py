@@ -10,7 +10,7 @@ from kipctl.documents.gain_curve import PredictionDocument, RedirectDocument
 from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.arm_runs import ArmRuns
 from kipctl.experiments.arms.experiment import Experiment
-from kipctl.experiments.arms.stand import Place, Stand, standing
+from kipctl.experiments.arms.stand import Place, Stand, stand_at
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
 from kipctl.experiments.redirect.gain_curve import STALENESS_MS
 from kipctl.experiments.redirect.plan import RedirectPlan, check_room, resources_needed
@@ -62,12 +62,12 @@ def experiment(
     plan, place = question.plan, question.place
     if question.curve:
         arms, lines = recorded_curve(question.curve)
-        with standing(place, (), message) as stand:
+        with stand_at(place, (), message) as stand:
             return {"prediction": prediction(stand, arms, lines, message)}
     check_room(plan, place)
     stalenesses_ms = STALENESS_MS if question.gain_curve else ()
     message(resources_needed(plan, place, max(1, len(stalenesses_ms))))
-    with standing(place, plan.arms, message) as stand:
+    with stand_at(place, plan.arms, message) as stand:
         if not stalenesses_ms:
             found = measure_arms(plan, stand, question.record, message)
             return document(plan, _here(plan, place, stand), found)

@@ -9,6 +9,7 @@ from reassigning import Held, Reassigning
 from scripted_broker import Asked
 from test_findings import cluster, healthy, in_rack, partition, told
 
+from kipctl.changes.journal.entry import Origin
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas
 from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, SizesSeen, stalled
 from kipctl.cluster.inspect.findings.diagnose import diagnose
@@ -521,8 +522,15 @@ def test_the_command_looks_twice_while_data_is_copied(
         "in_progress": 1,
         "error": None,
         "looked_seconds": 0.1,
-        "standing": [] if bytes_a_look else [{"broker": 1, "partitions": 1}],
+        "stalled": [] if bytes_a_look else [{"broker": 1, "partitions": 1}],
     }
+
+
+def test_who_changes_the_cluster_meanwhile_is_said(one_broker: Reassigning) -> None:
+    with one_broker.kept.locked(Origin(("reassign", "--drain", "3"), "bob", "bastion")):
+        ran = one_broker.kipctl("inspect brokers")
+    assert "Changing this cluster meanwhile: kipctl reassign --drain 3" in ran.err
+    assert "meanwhile" not in one_broker.kipctl("inspect brokers").err
 
 
 def test_without_a_reassignment_nobody_looks_twice(one_broker: Reassigning) -> None:

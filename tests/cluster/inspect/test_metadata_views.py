@@ -58,12 +58,12 @@ def test_who_is_behind_the_newest_view(
         broker.id: view(*(p for p in [partition] if p))
         for broker, partition in zip(BROKERS, shown, strict=True)
     }
-    standings = compare(BROKERS, views)
-    assert [s.broker.id for s in standings if s.behind] == behind
-    differ = [s.broker.id for s in standings if len(s.differences) > len(s.behind)]
+    views = compare(BROKERS, views)
+    assert [s.broker.id for s in views if s.behind] == behind
+    differ = [s.broker.id for s in views if len(s.differences) > len(s.behind)]
     assert differ == otherwise
-    assert {d.newest for s in standings for d in s.differences} <= {newest}
-    assert all(s.agrees == (s.broker.id not in behind + otherwise) for s in standings)
+    assert {d.newest for s in views for d in s.differences} <= {newest}
+    assert all(s.agrees == (s.broker.id not in behind + otherwise) for s in views)
 
 
 def test_how_far_behind() -> None:
@@ -88,7 +88,7 @@ def test_a_broker_that_does_not_answer_has_no_view_and_others_are_compared() -> 
     assert not first.agrees
     assert (len(second.behind), third.agrees) == (1, True)
     nobody = compare(BROKERS, dict.fromkeys((1, 2, 3), error))
-    assert [standing.error for standing in nobody] == [error] * 3
+    assert [view.error for view in nobody] == [error] * 3
 
 
 def seen(time_us: int, partition: int, broker: int, epoch: int = 1) -> ClusterEvent:
