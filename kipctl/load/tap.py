@@ -262,7 +262,7 @@ def client_document(seen: ClientSeen, start_us: int, seconds: float, before: int
             "found": waits.episodes,
             "given_up": seen.given_up,
             "loops": what.loops,
-            "by_outcome": {str(outcome): n for outcome, n in what.outcomes.items() if n},
+            "by_outcome": {outcome.name.lower(): n for outcome, n in what.outcomes.items() if n},
             "hint_faults": {str(fault): n for fault, n in what.faults.items() if n},
             "wait_ms": _milliseconds((waits.p50_us, waits.p99_us, waits.max_us)),
         },

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from kipctl.pipeline.inputs import Trace
 
 
-def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> ComparisonDocument:
-    """What `runs compare --output json` prints of two sides, but for its gates."""
+def comparison_document(
+    a: "Trace", b: "Trace", comparison: "Comparison", names: tuple[str, str] = ("A", "B")
+) -> ComparisonDocument:
+    """What `runs compare --output json` prints of two sides, of these names, but for its gates."""
     by_name = {compared.measure.name: compared for compared in comparison.measures}
     made_with = [[run.description for run in side.runs] for side in (a, b)]
     return {
@@ -23,10 +25,10 @@ def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> Com
         "settings": differences(*made_with),
         "doubts": few_moves_doubts(
             {
-                f"{side.upper()}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]
+                f"{of}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]
                 for name, client in (("moves_met", "producer"), ("read_moves_met", "consumer"))
                 if any(by_name[name].by_run.values())
-                for side in SIDES
+                for side, of in zip(SIDES, names, strict=True)
             }
         )
         + [

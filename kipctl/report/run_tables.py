@@ -246,7 +246,10 @@ def _measures(document: ComparisonDocument, names: Sides) -> Table:
     if len(document["a_runs"]) > 1 or len(document["b_runs"]) > 1:
         notes += [f"{measure['title']}, each run: {_each(measure, names)}." for measure in measures]
     return table_of(
-        f"{a}: {', '.join(document['a_runs'])}; {b}: {', '.join(document['b_runs'])}",
+        "; ".join(
+            name if runs == [name] else f"{name}: {', '.join(runs)}"
+            for name, runs in ((a, document["a_runs"]), (b, document["b_runs"]))
+        ),
         measures,
         {
             "measure": lambda measure: f"{measure['title']}, {measure['unit']}",

@@ -110,6 +110,6 @@ def _comparisons(spark: "SparkSession", document: "RunPictures") -> "list[NamedC
     found: list[NamedComparison] = []
     for arm, paths in others:
         b = open_runs(spark, paths)
-        compared = comparison_document(a, b, compare(a, b))
+        compared = comparison_document(a, b, compare(a, b), (first, arm))
         found.append({**compared, "names": (first, arm), "gates": []})
     return found

@@ -167,8 +167,10 @@ def compare(
         "gates": [{"condition": gate.text, "holds": gate in holding} for gate in gates]
     }
     if html and pictured:
-        answered = paragraphs(*compare_answer(document, names))
-        tables = compare_tables(document, names)
+        named = comparison_document(of_a, of_b, comparison, names)
+        named["gates"] = document["gates"]
+        answered = paragraphs(*compare_answer(named, names))
+        tables = compare_tables(named, names)
         write_page(html, pictured, of=Report("runs compare", document, tables, opening=answered))
         environment.message(f"Written: {html}")
     opening = paragraphs(*compare_answer(document))
