@@ -30,6 +30,7 @@ RENAMED = {
     "latency_ms": ("latency_ms", "end_to_end_ms"),
     "acknowledged_ms": ("acknowledged_ms", "produce_ms"),
     "outage": ("outage", "gone"),
+    "ways": ("ways", "reads"),
 }
 """Keys of today, and what older trees called them."""
 
@@ -43,7 +44,7 @@ def measures(experiment: str, document: Any) -> Iterator[tuple[str, float | None
     """Names and values of what an experiment's document of one run says."""
     if experiment == "closest-replica":
         for client in document["clients"]:
-            for read_from, reads in client["ways"].items():
+            for read_from, reads in at(client, "ways").items():
                 yield f"{read_from}: own rack, %", reads["own_rack_percent"]
                 yield f"{read_from}: records' p50, ms", at(reads, "latency_ms")["p50"]
                 outage = at(reads["runs"][0], "outage")

@@ -97,6 +97,7 @@ def analysed(folder: str, brokers: int, lines: int) -> dict[str, float]:
     if (
         document["lines"]["parsed"] != lines
         or known != [*range(1, brokers + 1)]
+        or not said
         or not said[0].startswith(f"There is no log of broker {MISSING}:")
     ):
         raise SystemExit(f"Wrong: {document['lines']} of {lines}; brokers {known}; {said}")

@@ -1,16 +1,27 @@
 # Completion of kipctl for bash.
 # Generated from the commands by `make generate`; do not edit.
-_kipctl_known() {
-    local typed=${COMP_LINE:0:COMP_POINT}
-    mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete "$1" "$typed" 2>/dev/null </dev/null)
+_kipctl_offer() {
     # bash goes on from the last ":" of what is typed.
+    local typed=${COMP_LINE:0:COMP_POINT}
     typed=${typed##*[ =]}
     [[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${COMPREPLY[@]#"${typed%"${typed##*:}"}"}")
+}
+_kipctl_known() {
+    local line=${COMP_LINE:0:COMP_POINT}
+    mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete "$1" "$line" 2>/dev/null </dev/null)
+    _kipctl_offer
+}
+_kipctl_files() {
+    local typed=${COMP_LINE:0:COMP_POINT}
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen -f -- "${typed##*[ =]}")
+    _kipctl_offer
 }
 _kipctl() {
     local -i at=COMP_CWORD
     # bash takes words apart at ":" and "=": a value begins behind --option, or --option=.
-    while ((at > 1)) && [[ ${COMP_WORDS[at]} == [:=] || ${COMP_WORDS[at - 1]} == [:=] ]]; do
+    while ((at > 1)) && [[ ${COMP_LINE:COMP_POINT-1:1} != " " ]] &&
+        [[ ${COMP_WORDS[at]} == [:=] || ${COMP_WORDS[at - 1]} == [:=] ]]; do
         [[ ${COMP_WORDS[at]} == "=" && ${COMP_WORDS[at - 1]} == -* ]] && break
         [[ ${COMP_WORDS[at - 1]} == "=" && ${COMP_WORDS[at - 2]} == -* ]] && break
         at+=-1
@@ -61,14 +72,14 @@ _kipctl() {
         'kipctl changes list --command-config') return ;;
         'kipctl changes list --expect-cluster') return ;;
         'kipctl changes list --map') return ;;
-        'kipctl changes show --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl changes show --journal') _kipctl_files; return ;;
         'kipctl changes show -o' | 'kipctl changes show --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl changes show --bootstrap-server') return ;;
         'kipctl changes show --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
         'kipctl changes show --command-config') return ;;
         'kipctl changes show --expect-cluster') return ;;
         'kipctl changes show --map') return ;;
-        'kipctl changes undo --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl changes undo --journal') _kipctl_files; return ;;
         'kipctl changes undo --batch') return ;;
         'kipctl changes undo --between') return ;;
         'kipctl changes undo --concurrent-moves') return ;;
@@ -84,7 +95,7 @@ _kipctl() {
         'kipctl changes undo --expect-cluster') return ;;
         'kipctl changes undo --map') return ;;
         'kipctl changes undo --metrics-url') return ;;
-        'kipctl changes resume --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl changes resume --journal') _kipctl_files; return ;;
         'kipctl changes resume --timeout') return ;;
         'kipctl changes resume --guard') return ;;
         'kipctl changes resume --guard-patience') return ;;
@@ -103,7 +114,7 @@ _kipctl() {
         'kipctl changes pause --expect-cluster') return ;;
         'kipctl changes pause --map') return ;;
         'kipctl changes cancel --topic') _kipctl_known TOPIC; return ;;
-        'kipctl changes cancel --plan') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl changes cancel --plan') _kipctl_files; return ;;
         'kipctl changes cancel --timeout') return ;;
         'kipctl changes cancel -o' | 'kipctl changes cancel --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl changes cancel --bootstrap-server') return ;;
@@ -151,7 +162,7 @@ _kipctl() {
         'kipctl throttle clear --command-config') return ;;
         'kipctl throttle clear --expect-cluster') return ;;
         'kipctl throttle clear --map') return ;;
-        'kipctl undo --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl undo --journal') _kipctl_files; return ;;
         'kipctl undo --batch') return ;;
         'kipctl undo --between') return ;;
         'kipctl undo --concurrent-moves') return ;;
@@ -202,7 +213,7 @@ _kipctl() {
         'kipctl report --start-timeout') return ;;
         'kipctl report --scratch') return ;;
         'kipctl report -o' | 'kipctl report --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
-        'kipctl report --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl report --html') _kipctl_files; return ;;
         'kipctl report --svg') return ;;
         'kipctl tap --fail-if') _kipctl_known FINDING; return ;;
         'kipctl tap --for') return ;;
@@ -235,7 +246,7 @@ _kipctl() {
         'kipctl lab up --controllers') return ;;
         'kipctl lab up --racks') return ;;
         'kipctl lab up --kafka-version') return ;;
-        'kipctl lab up --kafka-home') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl lab up --kafka-home') _kipctl_files; return ;;
         'kipctl lab up --host') return ;;
         'kipctl lab up --port') return ;;
         'kipctl lab up --config') return ;;
@@ -279,7 +290,7 @@ _kipctl() {
         'kipctl elect preferred --topic') _kipctl_known TOPIC; return ;;
         'kipctl elect preferred --partition') _kipctl_known TOPIC:PARTITION; return ;;
         'kipctl elect preferred --broker') _kipctl_known BROKER; return ;;
-        'kipctl elect preferred --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl elect preferred --json-file') _kipctl_files; return ;;
         'kipctl elect preferred --guard') return ;;
         'kipctl elect preferred --guard-patience') return ;;
         'kipctl elect preferred --guard-quiet') return ;;
@@ -293,7 +304,7 @@ _kipctl() {
         'kipctl elect unclean --timeout') return ;;
         'kipctl elect unclean --topic') _kipctl_known TOPIC; return ;;
         'kipctl elect unclean --partition') _kipctl_known TOPIC:PARTITION; return ;;
-        'kipctl elect unclean --json-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl elect unclean --json-file') _kipctl_files; return ;;
         'kipctl elect unclean -o' | 'kipctl elect unclean --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl elect unclean --bootstrap-server') return ;;
         'kipctl elect unclean --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
@@ -349,17 +360,17 @@ _kipctl() {
         'kipctl conform run --preset') return ;;
         'kipctl conform run --as') COMPREPLY=($(compgen -W 'producer consumer proxy' -- "$current")); return ;;
         'kipctl conform run --rules') return ;;
-        'kipctl conform run --expect') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl conform run --expect') _kipctl_files; return ;;
         'kipctl conform run --repeats') return ;;
         'kipctl conform run --start-timeout') return ;;
         'kipctl conform run --quiet-metadata') return ;;
         'kipctl conform run -o' | 'kipctl conform run --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
-        'kipctl conform run --junit') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl conform run --junit') _kipctl_files; return ;;
         'kipctl conform broker --topic') _kipctl_known TOPIC; return ;;
         'kipctl conform broker --rules') return ;;
-        'kipctl conform broker --expect') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl conform broker --expect') _kipctl_files; return ;;
         'kipctl conform broker -o' | 'kipctl conform broker --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
-        'kipctl conform broker --junit') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl conform broker --junit') _kipctl_files; return ;;
         'kipctl conform broker --bootstrap-server') return ;;
         'kipctl conform broker --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
         'kipctl conform broker --command-config') return ;;
@@ -393,7 +404,7 @@ _kipctl() {
         'kipctl perf consume --reporting-interval') return ;;
         'kipctl perf consume --bootstrap-server') return ;;
         'kipctl perf consume --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
-        'kipctl perf consume --command-config' | 'kipctl perf consume --consumer.config') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl perf consume --command-config' | 'kipctl perf consume --consumer.config') _kipctl_files; return ;;
         'kipctl perf consume --expect-cluster') return ;;
         'kipctl perf consume --map') return ;;
         'kipctl perf e2e --num-records') return ;;
@@ -424,7 +435,7 @@ _kipctl() {
         'kipctl perf e2e --record') return ;;
         'kipctl perf e2e --bootstrap-server') return ;;
         'kipctl perf e2e --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
-        'kipctl perf e2e --command-config') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl perf e2e --command-config') _kipctl_files; return ;;
         'kipctl perf e2e --expect-cluster') return ;;
         'kipctl perf e2e --map') return ;;
         'kipctl perf metadata --for') return ;;
@@ -446,7 +457,7 @@ _kipctl() {
         'kipctl perf produce --num-records') return ;;
         'kipctl perf produce --throughput') return ;;
         'kipctl perf produce --record-size') return ;;
-        'kipctl perf produce --payload-file') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl perf produce --payload-file') _kipctl_files; return ;;
         'kipctl perf produce --payload-delimiter') return ;;
         'kipctl perf produce --warmup-records') return ;;
         'kipctl perf produce --topic') _kipctl_known TOPIC; return ;;
@@ -466,7 +477,7 @@ _kipctl() {
         'kipctl perf produce --reporting-interval') return ;;
         'kipctl perf produce --bootstrap-server') return ;;
         'kipctl perf produce --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
-        'kipctl perf produce --command-config' | 'kipctl perf produce --producer.config') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl perf produce --command-config' | 'kipctl perf produce --producer.config') _kipctl_files; return ;;
         'kipctl perf produce --expect-cluster') return ;;
         'kipctl perf produce --map') return ;;
         'kipctl experiment redirect --arms') _kipctl_known ARM,...; return ;;
@@ -485,7 +496,7 @@ _kipctl() {
         'kipctl experiment redirect --controllers') return ;;
         'kipctl experiment redirect -o' | 'kipctl experiment redirect --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl experiment redirect --record') return ;;
-        'kipctl experiment redirect --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl experiment redirect --html') _kipctl_files; return ;;
         'kipctl experiment redirect --bootstrap-server') return ;;
         'kipctl experiment redirect --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
         'kipctl experiment redirect --command-config') return ;;
@@ -505,7 +516,7 @@ _kipctl() {
         'kipctl experiment roll --controllers') return ;;
         'kipctl experiment roll -o' | 'kipctl experiment roll --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl experiment roll --record') return ;;
-        'kipctl experiment roll --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl experiment roll --html') _kipctl_files; return ;;
         'kipctl experiment roll --bootstrap-server') return ;;
         'kipctl experiment roll --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
         'kipctl experiment roll --command-config') return ;;
@@ -522,7 +533,7 @@ _kipctl() {
         'kipctl experiment closest-replica --controllers') return ;;
         'kipctl experiment closest-replica -o' | 'kipctl experiment closest-replica --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl experiment closest-replica --record') return ;;
-        'kipctl experiment closest-replica --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl experiment closest-replica --html') _kipctl_files; return ;;
         'kipctl experiment closest-replica --bootstrap-server') return ;;
         'kipctl experiment closest-replica --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
         'kipctl experiment closest-replica --command-config') return ;;
@@ -539,7 +550,7 @@ _kipctl() {
         'kipctl experiment metadata --controllers') return ;;
         'kipctl experiment metadata -o' | 'kipctl experiment metadata --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl experiment metadata --record') return ;;
-        'kipctl experiment metadata --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl experiment metadata --html') _kipctl_files; return ;;
         'kipctl experiment metadata --bootstrap-server') return ;;
         'kipctl experiment metadata --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
         'kipctl experiment metadata --command-config') return ;;
@@ -557,7 +568,7 @@ _kipctl() {
         'kipctl experiment batch --controllers') return ;;
         'kipctl experiment batch -o' | 'kipctl experiment batch --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl experiment batch --record') return ;;
-        'kipctl experiment batch --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl experiment batch --html') _kipctl_files; return ;;
         'kipctl experiment batch --bootstrap-server') return ;;
         'kipctl experiment batch --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
         'kipctl experiment batch --command-config') return ;;
@@ -567,7 +578,7 @@ _kipctl() {
         'kipctl experiment run --controllers') return ;;
         'kipctl experiment run -o' | 'kipctl experiment run --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl experiment run --record') return ;;
-        'kipctl experiment run --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl experiment run --html') _kipctl_files; return ;;
         'kipctl experiment run --bootstrap-server') return ;;
         'kipctl experiment run --cluster') _kipctl_known 'CLUSTER|LAB'; return ;;
         'kipctl experiment run --command-config') return ;;
@@ -626,7 +637,7 @@ _kipctl() {
         'kipctl analyze request-log --scratch') return ;;
         'kipctl analyze request-log -o' | 'kipctl analyze request-log --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl analyze request-log --save') return ;;
-        'kipctl analyze request-log --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl analyze request-log --html') _kipctl_files; return ;;
         'kipctl runs list -o' | 'kipctl runs list --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl runs show -o' | 'kipctl runs show --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl runs repair -o' | 'kipctl runs repair --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -636,7 +647,7 @@ _kipctl() {
         'kipctl runs compare --start-timeout') return ;;
         'kipctl runs compare --scratch') return ;;
         'kipctl runs compare -o' | 'kipctl runs compare --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
-        'kipctl runs compare --html') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl runs compare --html') _kipctl_files; return ;;
         'kipctl runs export --format') COMPREPLY=($(compgen -W 'archive csv' -- "$current")); return ;;
         'kipctl runs export -o' | 'kipctl runs export --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl runs remove -o' | 'kipctl runs remove --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -710,7 +721,7 @@ _kipctl() {
         'kipctl experiment closest-replica') words='' options='--quick --arms --runs --kill --stay --throughput --record-size --partitions --for --client-rack --brokers --controllers --output --record --html --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl experiment metadata') words='' options='--quick --arms --phase --throughput --record-size --partitions --topics --for --yes --brokers --controllers --output --record --html --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl experiment batch') words='' options='--quick --batches --acks --runs --throughput --record-size --partitions --leader-discovery --rotations --brokers --controllers --output --record --html --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
-        'kipctl experiment run') words='' options='--quick --brokers --controllers --output --record --html --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return; } ;;
+        'kipctl experiment run') words='' options='--quick --brokers --controllers --output --record --html --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { _kipctl_files; return; } ;;
         'kipctl request-log') words='on off status pack' options=--help ;;
         'kipctl request-log on') words='' options='--broker --all-brokers --for --until-off --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl request-log off') words='' options='--broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
@@ -724,7 +735,7 @@ _kipctl() {
         'kipctl runs show') words='' options='--output --help'; [[ $current == -* ]] || { _kipctl_known RUN; return; } ;;
         'kipctl runs repair') words='' options='--output --help'; [[ $current == -* ]] || { _kipctl_known RUN; return; } ;;
         'kipctl runs compare') words='' options='--fail-if --master --conf --start-timeout --scratch --output --html --help'; [[ $current == -* ]] || { _kipctl_known A; return; }; [[ $current == -* ]] || { _kipctl_known B; return; } ;;
-        'kipctl runs export') words='' options='--format --output --help'; [[ $current == -* ]] || { compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return; }; [[ $current == -* ]] || { _kipctl_known RUN; return; } ;;
+        'kipctl runs export') words='' options='--format --output --help'; [[ $current == -* ]] || { _kipctl_files; return; }; [[ $current == -* ]] || { _kipctl_known RUN; return; } ;;
         'kipctl runs remove') words='' options='--yes --output --help'; [[ $current == -* ]] || { _kipctl_known RUN...; return; } ;;
         'kipctl spark') words='start status stop' options=--help ;;
         'kipctl spark start') words='' options='--idle-timeout --conf --output --help' ;;

@@ -137,7 +137,7 @@ def _brokers(cluster: "Cluster") -> Iterable[str]:
 
 
 def _partitions(cluster: "Cluster") -> Iterable[str]:
-    topics = cluster.metadata().topics
+    topics = (topic for topic in cluster.metadata().topics if topic.name)
     return (f"{topic.name}:{of.partition_index}" for topic in topics for of in topic.partitions)
 
 

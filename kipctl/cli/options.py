@@ -189,9 +189,23 @@ BetweenOption = Annotated[Duration, pause_option("Between two batches.")]
 
 
 _RATE_OF_OTHERS = re.compile(
-    r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?)(b|bits?|bytes?)?(?:/s|/sec|ps)?", re.IGNORECASE | re.ASCII
+    r"(\d+(?:\.\d+)?) ?([kKmMgG])(i?)(B|b|[bB]its?|[bB]ytes?)(/s|/sec|ps)?"
 )
-"""As 10MB, 10MiB/s, 80Mbit/s or 10mb/s."""
+"""As 10MB, 10MiB/s, 80Mbit/s, 100Mbps or 10mb/s."""
+
+
+def _rate_meant(text: str) -> str:
+    """A question whether a rate was meant that others write so; "" where it may be either."""
+    near = _RATE_OF_OTHERS.fullmatch(text.strip())
+    if not near or not float(near[1]):
+        return ""
+    number, prefix, is_binary, unit, per = near.groups()
+    is_bits = "bit" in unit.lower() or (unit == "b" and per == "ps")
+    if unit == "b" and not is_bits and prefix != "m" and prefix != "k":  # 10Mb/s is either
+        return ""
+    rate = float(number) * (1024 if is_binary else 1000) ** " kmg".index(prefix.lower())
+    kilobytes = round(rate / (8 if is_bits else 1) / 1000)
+    return f" Did you mean {kilobytes}kB/s?" if kilobytes else ""
 
 
 def parse_rate(text: str) -> int:
@@ -199,14 +213,8 @@ def parse_rate(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)B/s", text.strip(), re.ASCII)
     rate = round(float(match[1]) * _UNITS[match[2]]) if match else 0
     if not rate:
-        near = _RATE_OF_OTHERS.fullmatch(text.strip())
-        meant = ""
-        if near and float(near[1]):
-            unit = (1024 if near[3] else 1000) ** " kmg".index((near[2] or " ").lower())
-            of_bytes = float(near[1]) * unit / (8 if "bit" in (near[4] or "").lower() else 1)
-            meant = f" Did you mean {of_bytes / 1e6:g}MB/s?"
         raise UsageError(
-            f"{text!r} is not a rate.{meant}", "Write it as 50MB/s, 800kB/s or 1.5GB/s."
+            f"{text!r} is not a rate.{_rate_meant(text)}", "Write it as 50MB/s, 800kB/s or 1.5GB/s."
         )
     return rate
 

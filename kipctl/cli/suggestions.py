@@ -1,5 +1,6 @@
 """What is suggested for a word of a command line that kipctl does not know."""
 
+import re
 from collections.abc import Collection, Mapping
 
 from kipctl.errors import did_you_mean
@@ -72,6 +73,10 @@ _SUGGESTED: Mapping[str, tuple[Command, ...]] = {
 dashes, or by the command that it was given to and the word."""
 
 
+_PARTITION = re.compile(r"[\w.-]+:\d+")
+_NAME = re.compile(r"(?!\d+$)(?!.*\.(json|properties|toml|log)$)\w[\w.-]*")
+
+
 def suggest_for_option(
     path: str, option: str, options: Collection[str], subcommands: Mapping[str, Collection[str]]
 ) -> str:
@@ -107,9 +112,10 @@ def suggest_for_word(
     every = ((of, name) for of, names in subcommands.items() for name in names)
     if same := [Command(f"{of} {name}") for of, name in every if word == name.lstrip("-")]:
         return _question(same)
-    # A name by itself is that of a topic, or of a lab.
-    option = next((one for one in ("--topic", "--name") if one in options), "")
-    return f" Did you mean '{option} {word}'?" if option and not word.startswith("-") else ""
+    # A name by itself is that of a partition, of a topic, or of a lab.
+    likely = {"--partition": _PARTITION, "--topic": _NAME, "--name": _NAME}
+    option = next((o for o, of in likely.items() if o in options and of.fullmatch(word)), "")
+    return f" Did you mean '{option} {word}'?" if option else ""
 
 
 def _question(suggested: Collection[Command]) -> str:

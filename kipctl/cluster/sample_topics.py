@@ -50,18 +50,19 @@ def make_sample_topics(access: Access, topics: Iterable[SampleTopic]) -> None:
     """Make the topics, and write `RECORDS` records to each partition: always on the same brokers,
     so that what a page shows of them is what its reader sees. Raises KipctlError."""
     with Cluster(access) as cluster:
+        racks = {broker.rack for broker in cluster.nodes.values()}
         for topic in topics:
             factor = topic.replication_factor or min(3, len(cluster.nodes))
-            replicas = in_turn(sorted(cluster.nodes), topic.partitions, factor)
+            replicas = in_turn(sorted(cluster.nodes), len(racks), topic.partitions, factor)
             create_topics(access, [topic.name], topic.partitions, factor, replicas=replicas)
             for partition in await_topic(cluster, topic.name, topic.partitions).partitions:
                 _fill(cluster, partition)
 
 
-def in_turn(brokers: Sequence[int], partitions: int, factor: int) -> list[list[int]]:
-    """The brokers of each partition: the first one's successor begins the next. Empty where there
-    are too few, which the controller then says."""
-    if factor > len(brokers):
+def in_turn(brokers: Sequence[int], racks: int, partitions: int, factor: int) -> list[list[int]]:
+    """The brokers of each partition: the first one's successor begins the next. Empty where the
+    controller is to choose: there are too few, or racks do not take turns evenly."""
+    if factor > len(brokers) or len(brokers) % max(racks, 1):
         return []
     around = [*brokers, *brokers]
     return [around[at : at + factor] for n in range(partitions) for at in [n % len(brokers)]]

@@ -86,9 +86,9 @@ class Snapshot:
     def broker_ids(self) -> tuple[int, ...]:
         return tuple(broker.id for broker in self.brokers)
 
-    @property
+    @cached_property
     def away(self) -> tuple[int, ...]:
-        """Brokers that have replicas, and are not alive."""
+        """Brokers that have replicas, and that Metadata does not list: stopped or fenced ones."""
         held = {broker for partition in self.partitions for broker in partition.replicas}
         return tuple(sorted(held.difference(self.broker_ids)))
 

@@ -166,7 +166,7 @@ class FleetRow(Refused):
 
 
 class LoggedFinding(ClientFinding):
-    """Of a software; `clients` have it by themselves, of which the first are named."""
+    """Of a software; `client_count` have it by themselves, of which the first are named."""
 
     software: str
     version: str

@@ -187,8 +187,8 @@ class OngoingPartition(PartitionId):
 
 
 class OngoingDocument(Besides):
-    """What is being reassigned, and what brokers copy from disk to disk: of `silent_brokers` that
-    is not known."""
+    """What is being reassigned, and what brokers copy from disk to disk: of those in
+    `why_brokers_are_silent` that is not known."""
 
     ongoing: list[OngoingPartition]
     left_alone: NotRequired[list[OngoingPartition]]

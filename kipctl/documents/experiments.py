@@ -26,7 +26,7 @@ class ComparedArms(Pair, VerdictFigures):
 
 
 class ComparedHints(ComparedArms):
-    """`hints`: the second arm is shown leader hints."""
+    """`takes_hints`: the second arm is shown leader hints."""
 
     takes_hints: bool
 

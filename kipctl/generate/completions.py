@@ -14,17 +14,28 @@ _NOTICE = "# Generated from the commands by `make generate`; do not edit."
 _BASH = """\
 # Completion of kipctl for bash.
 {notice}
-_kipctl_known() {{
-    local typed=${{COMP_LINE:0:COMP_POINT}}
-    mapfile -t COMPREPLY < <("${{COMP_WORDS[0]}}" __complete "$1" "$typed" 2>/dev/null </dev/null)
+_kipctl_offer() {{
     # bash goes on from the last ":" of what is typed.
+    local typed=${{COMP_LINE:0:COMP_POINT}}
     typed=${{typed##*[ =]}}
     [[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${{COMPREPLY[@]#"${{typed%"${{typed##*:}}"}}"}}")
+}}
+_kipctl_known() {{
+    local line=${{COMP_LINE:0:COMP_POINT}}
+    mapfile -t COMPREPLY < <("${{COMP_WORDS[0]}}" __complete "$1" "$line" 2>/dev/null </dev/null)
+    _kipctl_offer
+}}
+_kipctl_files() {{
+    local typed=${{COMP_LINE:0:COMP_POINT}}
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen -f -- "${{typed##*[ =]}}")
+    _kipctl_offer
 }}
 _kipctl() {{
     local -i at=COMP_CWORD
     # bash takes words apart at ":" and "=": a value begins behind --option, or --option=.
-    while ((at > 1)) && [[ ${{COMP_WORDS[at]}} == [:=] || ${{COMP_WORDS[at - 1]}} == [:=] ]]; do
+    while ((at > 1)) && [[ ${{COMP_LINE:COMP_POINT-1:1}} != " " ]] &&
+        [[ ${{COMP_WORDS[at]}} == [:=] || ${{COMP_WORDS[at - 1]}} == [:=] ]]; do
         [[ ${{COMP_WORDS[at]}} == "=" && ${{COMP_WORDS[at - 1]}} == -* ]] && break
         [[ ${{COMP_WORDS[at - 1]}} == "=" && ${{COMP_WORDS[at - 2]}} == -* ]] && break
         at+=-1
@@ -56,7 +67,7 @@ complete -F _kipctl kipctl
 """
 
 _BASH_KNOWN = "_kipctl_known %s"
-_BASH_FILES = 'compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return'
+_BASH_FILES = "_kipctl_files; return"
 
 
 def bash(root: Command) -> str:

@@ -141,7 +141,7 @@ class _Keeper:
             java=str(java_program(os.environ).resolve()),
             spark=pyspark.__version__,
             driver_memory=self._context.getConf().get("spark.driver.memory") or "",
-            started_at=self._since,
+            since=self._since,
             last_used=self._last_used,
             idle_timeout_s=self._idle_timeout_s,
             analyses=self._analyses,

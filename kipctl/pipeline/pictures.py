@@ -214,9 +214,10 @@ def _slowest(source: Source) -> Rows:
     for row in _collected(attempts, "attempt"):
         by_batch.setdefault(tuple(row[name] for name in _EPISODE), []).append(row)
     of_batches = source.trace.batches.withColumn("api", F.lit("produce"))
-    same = reduce(Column.__and__, (F.col(name).eqNullSafe(F.col(f"_{name}")) for name in BATCH))
-    intended = of_batches.join(F.broadcast(named), same, "left_semi").select(*BATCH, "intended_us")
-    intended_us = {tuple(row)[:-1]: row["intended_us"] for row in intended.collect()}
+    same = reduce(Column.__and__, (F.col(name) == F.col(f"_{name}") for name in BATCH))
+    intended = of_batches.join(F.broadcast(named), same, "left_semi").groupBy(*BATCH)
+    rows = intended.agg(F.min("intended_us").alias("intended_us")).collect()
+    intended_us = {tuple(row)[:-1]: row["intended_us"] for row in rows}
     return [
         batch
         | {

@@ -68,7 +68,7 @@ class WarmStatus:
     java: str
     spark: str
     driver_memory: str
-    started_at: float
+    since: float
     last_used: float
     idle_timeout_s: float
     analyses: int

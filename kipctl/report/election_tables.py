@@ -52,6 +52,8 @@ def not_preferred_report(seen: "ElectionProposal") -> Report:
             else "Nothing to do: preferred replicas lead all of "
             f"{'the other ' * bool(seen.skipped)}{counted(total, 'partition')}."
             if total
+            else "Nothing to do beside what is being reassigned."
+            if seen.skipped
             # --leaders-off makes others the preferred replicas: an election brings nothing back.
             else "Nothing to do: none of these brokers is the preferred replica of a partition."
             " What --leaders-off has taken from them comes back by " + Command("undo") + "."

@@ -18,7 +18,7 @@ def leaders_report(
 ) -> Report:
     """`busy` are the reassignments in progress: what is still copied for them is `(adding)`. With
     `of_brokers` their rows and the partitions that they hold are shown; what a broker has is
-    counted in all of the snapshot."""
+    counted in all of the snapshot, and how evenly brokers lead is not said."""
     from kipctl.cluster.reassignments import adding_of
 
     adding, chosen = adding_of(busy), {*of_brokers}
@@ -113,7 +113,7 @@ def leaders_report(
             "brokers": brokers,
             "topics": topics,
             "imbalance_percent": snapshot.imbalance_percent,
-            "leader_skew": snapshot.leader_skew,
+            "leader_skew": None if chosen else snapshot.leader_skew,
             "without_leader": len(snapshot.leaderless),
         },
         (by_broker, by_topic, by_partition),

@@ -111,7 +111,8 @@ def _phases_document(
 
 
 def rotations_report(plan: "Plan") -> Report:
-    """Of a rotation of everything: how many leaders move of each topic, the most first."""
+    """Of a rotation of all topics but internal ones: how many leaders move of each, the most
+    first."""
     from kipctl.changes.plans.plan_summary import skip_reasons
 
     moved = Counter(move.id.topic for move in plan.moves)
@@ -121,7 +122,7 @@ def rotations_report(plan: "Plan") -> Report:
         "What a rotation would move",
         {"topic": "Topic", "leader_count": "Leaders", "left_alone_partitions": "Left alone"},
         ((topic, moved[topic], left[topic]) for topic in topics),
-        () if topics else ("There is no topic.",),
+        () if topics else ("There is no topic but internal ones.",),
     )
     return Report(
         REASSIGN,

@@ -21,7 +21,8 @@ def warm_jvm_report(
         document = {"running": False, "starting": is_starting}
         return Report(command, document, opening=paragraphs(title))
     document = {"running": True, "starting": False, **asdict(status)}
-    document["idle_timeout_seconds"] = document.pop("idle_timeout_s")
+    for name, key in (("idle_timeout_s", "idle_timeout_seconds"), ("since", "started_at")):
+        document[key] = document.pop(name)
     ends = (
         "is in use" if status.is_busy else f"ends after {status.idle_timeout_s:.0f} s without use"
     )
@@ -35,7 +36,7 @@ def warm_jvm_report(
         status.spark,
         status.driver_memory,
         round(status.memory_bytes / 1e6),
-        round(now - status.started_at),
+        round(now - status.since),
         0 if status.is_busy else round(now - status.last_used),
         status.analyses,
     )

@@ -33,7 +33,7 @@ def test_nothing_is_begun_beside_what_others_reassign() -> None:
     require_no_reassignments([BUSY], additional=True)
     with pytest.raises(RefusedError, match="other-0 is being reassigned already"):
         require_no_reassignments([BUSY], additional=False)
-    with pytest.raises(RefusedError, match="being reassigned already, by process 7"):
+    with pytest.raises(RefusedError, match="Changing the cluster now: process 7"):
         require_no_reassignments([BUSY], additional=False, changed_by="process 7")
     with pytest.raises(RefusedError, match="other-0 and 1 more partition are being reassigned"):
         require_no_reassignments([BUSY, BUSY], additional=False)

@@ -150,6 +150,7 @@ def test_bash_completes(tmp_path: Path) -> None:
         "kipctl runs show t:1": ["10"],
         "kipctl reassign --leader orders:0=": [],
         "kipctl reassign --replace 1=": [],
+        "kipctl runs show --output=json t:1 bef": ["before", "before-2"],
     }
     for name in ("t:0", "t:10"):  # a value with a colon in it, as topic:partition
         (tmp_path / "runs" / name).mkdir(parents=True)

@@ -104,6 +104,7 @@ def refused(tmp_path: Path, *arguments: str) -> str:
         ("roll 3", "--broker 3"),
         ("restart 3", "kipctl roll' or 'kipctl lab restart"),
         ("reassign --rotate orders", "--topic orders"),
+        ("elect preferred orders:3", "--partition orders:3"),
         ("lab down mine", "--name mine"),
         ("health", "kipctl inspect brokers' or 'kipctl roll --dry-run"),
         ("reassign --rotat", "--rotate"),
@@ -121,7 +122,11 @@ def test_a_command_line_that_misspells_a_name(tmp_path: Path, line: str, meant: 
 
 
 @pytest.mark.parametrize(
-    "line", ["reassign --from 3", "reassign --broker 3", "reassign --demote 3", "undo --last"]
+    "line",
+    [
+        *("reassign --from 3", "reassign --broker 3", "reassign --demote 3", "undo --last"),
+        *("reassign plan.json", "perf produce 1000", "wait 1,2"),
+    ],
 )
 def test_no_option_is_proposed_that_only_looks_a_little_like_it(tmp_path: Path, line: str) -> None:
     """--rotate, which moves leaders, is no answer to --broker, nor --force to --from."""

@@ -264,7 +264,7 @@ def test_a_batch_waits_in_the_queue_before_it_is_sent_and_after_it_was_refused()
     assert found == [
         ("queued 1", 0, 5_000),
         ("detect 1", 5_000, 85_000),
-        ("queued 1", 90_000, 1_995_000),
+        ("queued again 1", 90_000, 1_995_000),
         ("acknowledge 1", 2_085_000, 3_000),
     ]
 

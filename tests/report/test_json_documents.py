@@ -14,7 +14,8 @@ from own_source import FILES, parsed
 from kipctl.documents.commands import DOCUMENTS, documents_of
 from kipctl.documents.measures import MEASURES, STATISTIC, heading
 from kipctl.documents.schema import FILE, PAGE, page, schema, text
-from kipctl.pipeline.tables import TABLES
+from kipctl.pipeline.keys import RUN_KEYS
+from kipctl.pipeline.tables import TABLES, keys_of
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -150,6 +151,10 @@ def test_tables_of_runs_have_the_keys_of_the_documents_of_runs() -> None:
         assert key in columns["actions"]
     for names in columns.values():
         assert not [name for name in names if re.search(r"_us$|_p\d", name)]
+
+
+def test_help_and_shells_name_every_key_of_by() -> None:
+    assert keys_of(TABLES) == RUN_KEYS
 
 
 def test_every_measure_is_in_a_document() -> None:

@@ -80,8 +80,8 @@ def survey(
 def require_no_reassignments(
     busy: Sequence[Reassignment], *, additional: bool, changed_by: str = ""
 ) -> None:
-    """Raise RefusedError while anything in the cluster is being reassigned; `changed_by` is by
-    whom, if that is known.
+    """Raise RefusedError while anything in the cluster is being reassigned; `changed_by` is which
+    kipctl changes the cluster now.
 
     As kafka-reassign-partitions does it (`ReassignPartitionsCommand`): another tool's plan counts
     on what it finds, and brokers copy for both.
@@ -90,7 +90,8 @@ def require_no_reassignments(
         others = counted(len(busy) - 1, "more partition")
         more = f" and {others} are" if len(busy) > 1 else " is"
         raise RefusedError(
-            f"{busy[0].id}{more} being reassigned already{changed_by and ', by '}{changed_by}.",
+            f"{busy[0].id}{more} being reassigned already."
+            + (f" Changing the cluster now: {changed_by}." if changed_by else ""),
             NextStep(
                 "Wait (",
                 Command("reassign --list"),

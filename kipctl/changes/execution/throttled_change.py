@@ -99,7 +99,7 @@ def throttled(
         if ended or not (copies() if copies else _is_copying(cluster, moves)):
             left = restore_throttle_of(cluster, entry, message)
             not_restored += left
-            if not left:
+            if not left and not any(change.before for change in throttle.changes):
                 message("The throttle is removed.")
         else:
             message(

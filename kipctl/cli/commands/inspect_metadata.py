@@ -45,7 +45,6 @@ def metadata(
     from kipctl.cluster.inspect.metadata_views import (
         answer_bytes,
         compare_views,
-        not_alive,
         sampled,
     )
     from kipctl.cluster.snapshot import select, take_snapshot
@@ -79,5 +78,5 @@ def metadata(
         if measure_convergence:
             seen = measure(cluster, moves, environment.message)
     environment.report(
-        metadata_report(cost, compared, len(snapshot.brokers), not_alive(snapshot), seen), of.output
+        metadata_report(cost, compared, len(snapshot.brokers), snapshot.away, seen), of.output
     )

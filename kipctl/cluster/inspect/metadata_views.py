@@ -94,12 +94,6 @@ class ComparedViews:
         return any(not view.agrees and not view.error for view in self.views)
 
 
-def not_alive(snapshot: Snapshot) -> tuple[int, ...]:
-    """Brokers that have replicas and that Metadata does not list: stopped or fenced ones."""
-    named = {broker for partition in snapshot.partitions for broker in partition.replicas}
-    return tuple(sorted(named - set(snapshot.broker_ids)))
-
-
 def answer_bytes(snapshot: Snapshot) -> int:
     """How long a broker's answer is that shows all of this (Metadata 12, the same to a few bytes
     in versions from 9 on)."""

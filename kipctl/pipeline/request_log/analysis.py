@@ -45,7 +45,6 @@ from kipctl.pipeline.request_log.traffic import (
 )
 from kipctl.pipeline.saving import save, written
 
-"""What requests by API can be broken down by besides."""
 ROWS_SHOWN = 1000
 """Of each cluster so many clients, software and rows of other tables that grow with the fleet are
 named: those of the most requests, or bytes."""

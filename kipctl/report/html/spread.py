@@ -237,7 +237,7 @@ def steps(batch: Row) -> list[tuple[str, int, int]]:
         spent = [("queued", before_us)]
         spent += ((phase, took_us[phase]) for phase in ("detect", "not_ready", *waited))
         spent += [
-            ("queued", took_us["queued"] - before_us),
+            ("queued again", took_us["queued"] - before_us),
             ("acknowledge", took_us["acknowledge"]),
         ]
         for phase, us in spent:

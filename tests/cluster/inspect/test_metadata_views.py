@@ -10,7 +10,6 @@ from kipctl.cluster.inspect.metadata_views import (
     ViewOfBroker,
     answer_bytes,
     compare,
-    not_alive,
     sampled,
 )
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
@@ -117,9 +116,9 @@ def test_each_broker_is_timed_from_the_call_and_from_the_first_that_knew() -> No
 
 def test_a_broker_with_replicas_that_metadata_does_not_list_is_not_said_to_agree() -> None:
     whole, fenced = view(NEW), view(NEW, brokers=BROKERS[:2])
-    assert not_alive(whole) == ()
-    assert not_alive(fenced) == (3,)
-    assert not_alive(view(NEW, brokers=BROKERS[:1])) == (2, 3)
+    assert whole.away == ()
+    assert fenced.away == (3,)
+    assert view(NEW, brokers=BROKERS[:1]).away == (2, 3)
     alike = ComparedViews(compare(BROKERS[:2], {1: fenced, 2: fenced}), 1)
     assert sentences(alike, 2, ()) == ("All brokers show the same.",)
     assert sentences(alike, 2, (3,)) == (
