@@ -9,6 +9,9 @@ from kipctl.client_behaviour.in_a_row import AGAIN
 
 REBOOTSTRAP_US = 5_000_000
 """A client that is told to begin anew has closed its connections by then."""
+BLIND_US = 15_000_000
+"""Who looks at intervals (kafka-go every 6 s) has by then, also if one of the connections that
+failed was to ask a broker that is gone for Metadata: a tap does not see what they were for."""
 AWAY_US = 330_000_000
 """`metadata.recovery.rebootstrap.trigger.ms`, 5 minutes, and a client's backoff."""
 
@@ -16,12 +19,13 @@ AWAY_US = 330_000_000
 @dataclass(slots=True)
 class _Tries:
     first_us: int
+    over_us: int = LONG_US
     count: int = 0
 
     def once_more(self, at_us: int) -> bool:
-        """Whether it was more than AGAIN after the first, over a long time; begins anew then."""
+        """Whether it was more than AGAIN after the first, over that time; begins anew then."""
         self.count += 1
-        if self.count <= 1 + AGAIN or at_us - self.first_us < LONG_US:
+        if self.count <= 1 + AGAIN or at_us - self.first_us < self.over_us:
             return False
         self.first_us, self.count = at_us, 1
         return True
@@ -61,7 +65,7 @@ class UnreachableBrokers:
         """A connection to it could not be made, or was lost with these partitions under way."""
         one = self._brokers.setdefault(broker, _Broker(at_us))
         one.waiting.update(under_way)
-        one.blind = one.blind or _Tries(at_us)
+        one.blind = one.blind or _Tries(at_us, BLIND_US)
         are_often = [tries.once_more(at_us) for tries in (one.blind, *one.told.values())]
         if any(are_often):
             yield Event.DEAD_LEADER_RETRIED

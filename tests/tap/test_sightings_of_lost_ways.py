@@ -56,9 +56,10 @@ def not_reached(wire, *brokers: int | None) -> None:
 @pytest.mark.parametrize(
     ("tries", "every_us", "asks", "is_found"),
     [
-        (8, SECOND_US, False, True),
-        (5, 2 * SECOND_US, False, True),
-        (4, 3 * SECOND_US, False, False),
+        (17, SECOND_US, False, True),
+        (5, 4 * SECOND_US, False, True),
+        (4, 6 * SECOND_US, False, False),
+        (12, SECOND_US, False, False),  # kafka-go looks at intervals of 6 s
         (60, 100_000, False, False),  # shorter than clients wait that ask at intervals
         (20, SECOND_US, True, False),
     ],
