@@ -242,6 +242,7 @@ class Reassigning(Commands):
                 MetadataResponseTopic(
                     error_code=0 if name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     name=name,
+                    is_internal=name.startswith("__"),
                     topic_id=uuid5(_IDS, f"{name}/{self.incarnations.get(name, 0)}"),
                     partitions=tuple(map(self._shown, known.get(name, ()))),
                 )

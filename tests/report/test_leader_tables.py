@@ -5,9 +5,12 @@ import pytest
 from kipctl.changes.elections.batches import ElectionOutcome
 from kipctl.changes.elections.request import ElectionResult
 from kipctl.changes.execution.plan_result import PlanResult
+from kipctl.changes.plans.plan import SkippedPartition
+from kipctl.changes.proposal import ElectionProposal
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.own_topic_names import OWN_ONE, new_name
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.report.election_tables import not_preferred_report
 from kipctl.report.leader_tables import moved_report
 from kipctl.report.led_partition_tables import leaders_report
 
@@ -83,3 +86,22 @@ def test_a_broker_that_is_away_has_its_row_and_what_one_has_is_counted_in_all() 
     assert of_3.opening[0].first == "All 1 partition is led by their preferred replica."
     assert [tuple(row[key] for key in keys) for row in of_3.document["brokers"]] == rows[2:]
     assert [row["partition"] for row in of_3.document["partitions"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "busy", "said"),
+    [
+        ([1, 0], [0], "Nothing to do: preferred replicas lead all of the other 1 partition."),
+        ([0], [0], "Nothing to do beside what is being reassigned."),
+        ([1], [], "Nothing to do: preferred replicas lead all of 1 partition."),
+        ([], [], "Nothing to do: none of these brokers is the preferred replica of a partition."),
+    ],
+)
+def test_an_election_that_changes_nothing(chosen: list[int], busy: list[int], said: str) -> None:
+    """Partition 0 is led by another than its preferred replica."""
+    ids = [PartitionId("orders", number) for number in (0, 1)]
+    every = [Partition(id, (1, 2), (1, 2), 2 - id.partition, 0) for id in ids]
+    seen = Snapshot("id", (), tuple(every[number] for number in chosen))
+    skipped = tuple(SkippedPartition(ids[number], "busy") for number in busy)
+    [answer] = not_preferred_report(ElectionProposal(seen, skipped)).opening
+    assert answer.first.startswith(said)

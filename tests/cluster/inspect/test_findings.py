@@ -8,6 +8,7 @@ import pytest
 
 from kipctl.cluster.broker_metrics import BrokerMetrics, broker_of
 from kipctl.cluster.inspect.findings import facts
+from kipctl.cluster.inspect.findings.copy_stalls import Reassignments
 from kipctl.cluster.inspect.findings.diagnose import diagnose, highest_of_all
 from kipctl.cluster.inspect.findings.facts import (
     BrokerFacts,
@@ -17,6 +18,7 @@ from kipctl.cluster.inspect.findings.facts import (
     ask_topics,
     whole_number,
 )
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.api import ApiKey
@@ -458,3 +460,11 @@ def test_whose_metrics_they_are(url: str, told_id: int | None, broker: int | Non
 def test_two_brokers_on_one_host_are_not_guessed_at() -> None:
     brokers = [Broker(number, "host", 9092 + number, None) for number in (1, 2)]
     assert broker_of(BrokerMetrics("http://host:7071/metrics", {}, {}), brokers) is None
+
+
+def test_how_many_replicas_a_topic_is_to_have_is_seen_when_its_reassignment_is_over() -> None:
+    weak = cluster(partition(0), min_insync_replicas=1)
+    moving = Reassignment(partition(0).id, (1, 2, 3), adding=(3,), removing=(1,))
+    during = replace(weak, copying=Reassignments(busy=(moving,)))
+    has_it = [any("min.insync.replicas 1" in said for said in told(of)) for of in (weak, during)]
+    assert has_it == [True, False]
