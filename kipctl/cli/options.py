@@ -188,24 +188,18 @@ BatchOption = Annotated[int, option("Partitions at a time.", value="N", min=1, m
 BetweenOption = Annotated[Duration, pause_option("Between two batches.")]
 
 
-_RATE_OF_OTHERS = re.compile(
-    r"(\d+(?:\.\d+)?) ?([kKmMgG])(i?)(B|b|[bB]its?|[bB]ytes?)(/s|/sec|ps)?"
-)
-"""As 10MB, 10MiB/s, 80Mbit/s, 100Mbps or 10mb/s."""
+_RATE_OF_OTHERS = re.compile(r"(\d+(?:\.\d+)?) ?([kKMG])(i?)(B|bit|bits|bps)(?:/s|ps)?")
+"""As 10MB, 10MiB/s, 80Mbit/s or 100Mbps; 10mb/s may be bits or bytes."""
 
 
 def _rate_meant(text: str) -> str:
-    """A question whether a rate was meant that others write so; "" where it may be either."""
-    near = _RATE_OF_OTHERS.fullmatch(text.strip())
-    if not near or not float(near[1]):
+    if not (near := _RATE_OF_OTHERS.fullmatch(text.strip())):
         return ""
-    number, prefix, is_binary, unit, per = near.groups()
-    is_bits = "bit" in unit.lower() or (unit == "b" and per == "ps")
-    if unit == "b" and not is_bits and prefix != "m" and prefix != "k":  # 10Mb/s is either
-        return ""
-    rate = float(number) * (1024 if is_binary else 1000) ** " kmg".index(prefix.lower())
-    kilobytes = round(rate / (8 if is_bits else 1) / 1000)
-    return f" Did you mean {kilobytes}kB/s?" if kilobytes else ""
+    number, prefix, is_binary, unit = near.groups()
+    rate = float(number) * (1024 if is_binary else 1000) ** (
+        "kMG".index(prefix.replace("K", "k")) + 1
+    )
+    return f" Did you mean {rate / (1 if unit == 'B' else 8) / 1000:.0f}kB/s?"
 
 
 def parse_rate(text: str) -> int:

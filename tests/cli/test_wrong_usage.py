@@ -25,11 +25,10 @@ REFUSED = {
         ("--drain 1 --all-topics", "--all-topics goes only with --rotate"),
         ("--plan f --topic t", "--topic goes only with --rotate or --leaders-off or"),
         ("--drain 1 --throttle 10MB", "'10MB' is not a rate. Did you mean 10000kB/s?"),
-        ("--drain 1 --throttle 10mb/s", "Did you mean 10000kB/s?"),
         ("--drain 1 --throttle 80Mbit/s", "Did you mean 10000kB/s?"),
         ("--drain 1 --throttle 10MiB/s", "Did you mean 10486kB/s?"),
         ("--drain 1 --throttle 100Mbps", "Did you mean 12500kB/s?"),
-        ("--drain 1 --throttle 10Mb/s", "'10Mb/s' is not a rate.\n"),  # bits or bytes
+        ("--drain 1 --throttle 10mb/s", "'10mb/s' is not a rate.\n"),  # bits or bytes
         ("--drain 1 --throttle 50", "'50' is not a rate.\n"),
         ("--drain 1 --throttle much", "'much' is not a rate.\n"),
         ("--list --dry-run", "--dry-run goes only with --rotate or"),

@@ -49,17 +49,17 @@ def brokers(
     from kipctl.cluster.inspect.findings.facts import collect_facts
     from kipctl.report.broker_tables import brokers_report
 
-    changed_by = ""
+    kept, changed_by = None, ""
     with of.connected(environment, TIMEOUT_S) as cluster:
         urls = environment.metrics_urls(metrics_url)
         with suppress(KipctlError):  # it may end while brokers are looked at
-            id = cluster.metadata(()).cluster_id or ""
-            changed_by = journal(id, environment.variables).changed_by()
+            kept = journal(cluster.metadata(()).cluster_id or "", environment.variables)
+            changed_by = kept.changed_by()
         facts = collect_facts(cluster, urls, refresh_snapshot)
         environment.report_hidden_topics(cluster, facts.snapshot.topics)
-    with suppress(KipctlError):  # of a cluster without an id nothing is kept
-        kept = journal(facts.snapshot.cluster_id, environment.variables)
-        facts = replace(facts, known_throttles=known_throttles(kept))
+    if kept:  # of a cluster without an id nothing is kept
+        with suppress(KipctlError):
+            facts = replace(facts, known_throttles=known_throttles(kept))
         changed_by = changed_by or kept.changed_by()
     if changed_by:
         environment.message(
