@@ -188,12 +188,12 @@ class OngoingPartition(PartitionId):
 
 class OngoingDocument(Besides):
     """What is being reassigned, and what brokers copy from disk to disk: of those in
-    `why_brokers_are_silent` that is not known."""
+    `broker_errors` that is not known."""
 
     ongoing: list[OngoingPartition]
     left_alone: NotRequired[list[OngoingPartition]]
     disks: list[MovedReplica]
-    why_brokers_are_silent: NotRequired[dict[str, str]]
+    broker_errors: NotRequired[dict[str, str]]
 
 
 class CancelledPartition(PartitionId):

@@ -80,7 +80,7 @@ class ToCopy(TypedDict):
     replica_count: int
     bytes: int
     unknown_sizes: int
-    why_brokers_are_silent: dict[str, str]
+    broker_errors: dict[str, str]
     links: list[CopyLink]
     throttle_bytes_per_second: float | None
     seconds: float | None

@@ -81,7 +81,7 @@ def copies_report(report: Report, copies: "DiskCopies", moves: "Sequence[DiskMov
         shown,
         document={
             **shown.document,
-            "why_brokers_are_silent": {str(broker): why for broker, why in copies.silent.items()},
+            "broker_errors": {str(broker): why for broker, why in copies.silent.items()},
         },
         closing=(*shown.closing, *copies.not_known()),
     )

@@ -59,7 +59,7 @@ def copied_lines(document: PlanShown) -> Iterator[str]:
         f"{counted(copied['replica_count'], 'replica')}, {format_bytes(copied['bytes'])}, are"
         f" copied, {pace}" + (f"; of {unknown:,} the size is not known." if unknown else ".")
     )
-    silent = list(copied["why_brokers_are_silent"].items())
+    silent = list(copied["broker_errors"].items())
     for broker, why in silent[:3]:
         yield f"Broker {broker} does not report sizes: {why}"
     if len(silent) > 3:

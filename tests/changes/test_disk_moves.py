@@ -355,7 +355,7 @@ def test_of_a_broker_that_does_not_tell_a_rate_is_needed(fake: Reassigning, both
     listed = fake.kipctl("reassign --list").out
     assert why in " ".join(listed.split())
     assert "CLUSTER_AUTHORIZATION_FAILED" in listed
-    silent = fake.kipctl("reassign --list -o json").document["why_brokers_are_silent"]
+    silent = fake.kipctl("reassign --list -o json").document["broker_errors"]
     assert [*silent] == ["1", "2", "3", "4"]
     assert all("CLUSTER_AUTHORIZATION_FAILED" in one for one in silent.values())
     assert why in " ".join(fake.kipctl("changes cancel --all --yes").err.split())

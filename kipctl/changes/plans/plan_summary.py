@@ -201,7 +201,7 @@ def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> Pl
             "replica_count": seen.copied_replicas,
             "bytes": seen.copied_bytes,
             "unknown_sizes": seen.unknown_sizes,
-            "why_brokers_are_silent": {str(broker): why for broker, why in seen.silent.items()},
+            "broker_errors": {str(broker): why for broker, why in seen.silent.items()},
             "links": list(seen.links),
             "throttle_bytes_per_second": throttle_bytes_per_s,
             "seconds": seen.seconds_at(throttle_bytes_per_s) if throttle_bytes_per_s else None,
