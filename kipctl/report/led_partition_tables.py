@@ -24,8 +24,7 @@ def leaders_report(
     adding, chosen = adding_of(busy), {*of_brokers}
     held = (p.id for p in every.partitions if not chosen.isdisjoint(p.replicas))
     snapshot = every.only(held) if chosen else every
-    brokers_of_all = [*((broker.id, broker.rack, True) for broker in every.brokers)]
-    brokers_of_all += ((broker, None, False) for broker in every.away)
+    racks = {broker.id: broker.rack for broker in every.brokers}
 
     def out_of_sync(p: "Partition", broker: int) -> bool:
         return broker in p.replicas and broker not in (*p.isr, *adding.get(p.id, ()))
@@ -72,15 +71,14 @@ def leaders_report(
         (
             (
                 broker,
-                rack,
-                is_alive,
+                racks.get(broker),
+                broker in racks,
                 leader_counts[broker],
                 sum(p.preferred_leader == broker for p in every.partitions),
                 sum(broker in p.replicas for p in every.partitions),
                 sum(out_of_sync(p, broker) for p in every.partitions),
             )
-            for broker, rack, is_alive in sorted(brokers_of_all)
-            if not chosen or broker in chosen
+            for broker in sorted(chosen or {*racks, *every.away})
         ),
     )
     by_topic, topics = listing(

@@ -21,10 +21,7 @@ def throttle_report(throttle: "Throttle", first: str, *, is_removal: bool = Fals
         (str(change.setting), *(map(format_rate, _from_to(change, is_removal=is_removal))))
         for change in throttle.changes
     )
-    settings = [
-        {**change.setting._asdict(), "value_before": change.before, "value_during": change.during}
-        for change in throttle.changes
-    ]
+    settings = list(map(_values, throttle.changes))
     table = Table("Settings", ("Setting", "Before", "After" if is_removal else "Set"), rows)
     return Report("throttle", {"settings": settings}, (table,), opening=paragraphs(first))
 
@@ -75,6 +72,11 @@ def seen_report(seen: "ThrottlesSeen") -> Report:
     )
 
 
+def _values(change: "Change") -> dict[str, str | None]:
+    setting = change.setting._asdict()
+    return {**setting, "value_before": change.before, "value_during": change.during}
+
+
 def left_report(
     left: "LeftThrottles", access: "Access", *, is_dry_run: bool, not_restored: int | None
 ) -> Report:
@@ -83,13 +85,7 @@ def left_report(
     own = len(left.own)
     set_by = [left.seen.set_by(change.setting, change.during) for change in changes]
     listed = [
-        {
-            **one.setting._asdict(),
-            "value_during": one.during,
-            "value_before": one.before,
-            "set_by": who,
-        }
-        for one, who in zip(changes, set_by, strict=True)
+        {**_values(change), "set_by": who} for change, who in zip(changes, set_by, strict=True)
     ]
     rows = tuple(
         (str(one.setting), format_rate(one.during), who, format_rate(one.before))
