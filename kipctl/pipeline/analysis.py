@@ -13,12 +13,11 @@ from kipctl.documents.pages import Rows
 from kipctl.errors import UsageError
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.inputs import open_runs
-from kipctl.pipeline.keys import RUN_KEYS
 from kipctl.pipeline.period import ALWAYS, Period
 from kipctl.pipeline.recorded_runs import RecordedRun
 from kipctl.pipeline.saving import make_new, written
 from kipctl.pipeline.table import Source, Table
-from kipctl.pipeline.tables import TABLES
+from kipctl.pipeline.tables import TABLES, keys_of
 from kipctl.trace.settings import end_of
 
 Make = Callable[[], DataFrame]
@@ -44,10 +43,11 @@ class Question:
 
     def __post_init__(self) -> None:
         """Raises UsageError for what there is no table by."""
-        if unknown := [name for name in self.by if name not in RUN_KEYS]:
+        known = keys_of(self.tables)
+        if unknown := [name for name in self.by if name not in known]:
             raise UsageError(
                 f"--by {', '.join(unknown)}: there is no table by that.",
-                f"Known: {', '.join(RUN_KEYS)}.",
+                f"Known: {', '.join(known)}.",
             )
         if self.window_us <= 0:
             raise UsageError("--window must be above 0.")

@@ -4,7 +4,7 @@ The check of `--by`, the JSON document, the tables for reading and those in docs
 from the declarations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -370,3 +370,8 @@ TABLES = (
     ),
 )
 """Every table, in the order in which they are shown."""
+
+
+def keys_of(tables: Iterable[Table]) -> tuple[str, ...]:
+    """What `--by` takes: every key of some table."""
+    return tuple(dict.fromkeys(key for table in tables for key in table.by))

@@ -11,11 +11,10 @@ from runs import write_run
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.analysis import Question, analyse_runs
-from kipctl.pipeline.keys import RUN_KEYS
 from kipctl.pipeline.period import parse_period
 from kipctl.pipeline.table import Columns, Table
 from kipctl.pipeline.table_docs import written_into
-from kipctl.pipeline.tables import TABLES
+from kipctl.pipeline.tables import TABLES, keys_of
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.trace.codes import PHASES
@@ -99,7 +98,7 @@ LONGEST = Table(
 @pytest.fixture(scope="module")
 def document(spark: SparkSession, folder: str) -> dict[str, Any]:
     """By all keys that there are, with one table more."""
-    question = Question(RUN_KEYS, window_us=5 * SECOND_US, tables=(*TABLES, LONGEST))
+    question = Question(keys_of(TABLES), window_us=5 * SECOND_US, tables=(*TABLES, LONGEST))
     return analyse_runs(spark, [folder], question)
 
 

@@ -11,10 +11,9 @@ from runs import write_run
 
 from kipctl.pipeline.analysis import Question, makes
 from kipctl.pipeline.inputs import open_runs
-from kipctl.pipeline.keys import RUN_KEYS
 from kipctl.pipeline.table import Source
 from kipctl.pipeline.table_docs import DOCS, written_into
-from kipctl.pipeline.tables import TABLES
+from kipctl.pipeline.tables import TABLES, keys_of
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +50,7 @@ def _paths(of: StructType, within: str = "") -> Iterator[str]:
             yield f"{within}{field.name}"
 
 
-@pytest.mark.parametrize("by", [(), RUN_KEYS], ids=["all in one", "by all keys"])
+@pytest.mark.parametrize("by", [(), keys_of(TABLES)], ids=["all in one", "by all keys"])
 def test_every_table_has_its_keys_and_the_columns_declared_and_no_other(
     spark: SparkSession, tmp_path: Path, by: tuple[str, ...]
 ) -> None:

@@ -15,7 +15,7 @@ from kipctl.documents.commands import DOCUMENTS, documents_of
 from kipctl.documents.measures import MEASURES, STATISTIC, heading
 from kipctl.documents.schema import FILE, PAGE, page, schema, text
 from kipctl.pipeline.keys import RUN_KEYS
-from kipctl.pipeline.tables import TABLES
+from kipctl.pipeline.tables import TABLES, keys_of
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -153,8 +153,8 @@ def test_tables_of_runs_have_the_keys_of_the_documents_of_runs() -> None:
         assert not [name for name in names if re.search(r"_us$|_p\d", name)]
 
 
-def test_what_by_takes_are_the_keys_of_the_tables() -> None:
-    assert {key for table in TABLES for key in table.by} == {*RUN_KEYS}
+def test_help_and_shells_name_every_key_of_by() -> None:
+    assert keys_of(TABLES) == RUN_KEYS
 
 
 def test_every_measure_is_in_a_document() -> None:
