@@ -133,10 +133,11 @@ def read_call(
     if asked is None or api not in versions:
         call.unknown = f"API {api}, version {version}"
         return call
-    low, high = versions[api]
-    first, last = asked.api.versions
-    if not max(low, first) <= version <= min(high, last):
-        call.unknown = f"{asked.__name__.removesuffix('Request')} version {version}"
+    (low, high), (first, last) = versions[api], asked.api.versions
+    low, high = max(low, first), min(high, last)
+    if not low <= version <= high:
+        name = asked.__name__.removesuffix("Request")
+        call.unknown = f"{name} version {version} (but {low} to {high})"
         return call
     body = Reader(frame)
     body.take(_HEAD.size + max(0, size))
