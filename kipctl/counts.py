@@ -10,15 +10,15 @@ _MONTH_S = 30 * 24 * 3600
 _UNITS = (("TB", 10**12), ("GB", _GB), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
 
-def counted(count: int, noun: str, verb: str = "", *, of: int | None = None) -> str:
+def counted(count: int, noun: str, verb: str = "", *, total: int | None = None) -> str:
     """A count with its noun, and the verb that it is the subject of, as the count has them.
 
     `noun` is the singular, "" for none, and `verb` the plural: `1 partition is`, `2 partitions
-    are`. `of` says of how many: `1 of 3 partitions is`, `0 of 1 partitions are`.
+    are`. `total` says of how many: `1 of 3 partitions is`, `0 of 1 partitions are`.
     """
-    words = [f"{count:,}"] + ([] if of is None else [f"of {of:,}"])
+    words = [f"{count:,}"] + ([] if total is None else [f"of {total:,}"])
     if noun:
-        words.append(noun if count == 1 and of in (None, 1) else plural(noun))
+        words.append(noun if count == 1 and total in (None, 1) else plural(noun))
     if verb:
         words.append(agreeing(count, verb))
     return " ".join(words)

@@ -25,11 +25,11 @@ class Duration(float):
         if _NUMBER.fullmatch(words):
             words += unit
         parts = _PART.findall(words)
-        if not parts or "".join(number + of for number, of in parts) != words:
+        if not parts or "".join(number + symbol for number, symbol in parts) != words:
             raise UsageError(
                 f"{text!r} is not a duration.", "Write it as 500ms, 5s, 10m, 1h or 1m30s."
             )
-        seconds = math.fsum(float(number) * _UNITS_S[of] for number, of in parts)
+        seconds = math.fsum(float(number) * _UNITS_S[symbol] for number, symbol in parts)
         if seconds > LONGEST_S:
             raise UsageError(f"{text!r} is too long: a duration is a century at most.")
         return cls(seconds)

@@ -88,8 +88,8 @@ def _proxy_for(host: str, port: int) -> httpcore.Proxy | None:
     Raises UnreachableError, and UsageError for what is understood to be none of these.
     """
     given = os.environ.get(PROXY, "")
-    exempt = [one.strip().lower() for one in os.environ.get(NO_PROXY, "").split(",")]
-    if not given or is_loopback(host) or any(_has(one, host, port) for one in exempt if one):
+    exempt = [entry.strip().lower() for entry in os.environ.get(NO_PROXY, "").split(",")]
+    if not given or is_loopback(host) or any(_has(entry, host, port) for entry in exempt if entry):
         return None
     try:
         url = httpx.URL(given)
@@ -105,9 +105,9 @@ def _has(exempt: str, host: str, port: int) -> bool:
     """Whether one entry of KIPCTL_NO_PROXY has the host. Raises UsageError for what is none."""
     if exempt == "*":
         return True
-    if found := _EXEMPT.fullmatch(exempt):
-        name = (found["address"] or found["name"]).removesuffix(".")
-        is_of_port = not found["port"] or int(found["port"]) == port
+    if match := _EXEMPT.fullmatch(exempt):
+        name = (match["address"] or match["name"]).removesuffix(".")
+        is_of_port = not match["port"] or int(match["port"]) == port
         return is_of_port and f".{host.lower().removesuffix('.')}".endswith(f".{name}")
     try:
         network = ip_network(exempt, strict=False)

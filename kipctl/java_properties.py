@@ -80,8 +80,8 @@ def _end_of_name(line: str) -> int:
 
 
 def _unescaped(text: str) -> str:
-    def character(found: re.Match[str]) -> str:
-        escape = found[1]
+    def character(match: re.Match[str]) -> str:
+        escape = match[1]
         if escape == "u":
             raise ValueError(r"a \u is not followed by four hexadecimal digits")
         return chr(int(escape[1:], 16)) if len(escape) == 5 else _READ.get(escape, escape)

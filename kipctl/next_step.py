@@ -56,7 +56,7 @@ def _option(name: str, value: object) -> Iterable[str]:
         case str() | int() | float():
             return (option, str(value))
         case Iterable():
-            return (word for one in value for word in (option, str(one)))
+            return (word for item in value for word in (option, str(item)))
     return (option, str(value))
 
 
@@ -72,7 +72,9 @@ class NextStep(str):
     def __new__(cls, *parts: str | Command) -> Self:
         text = super().__new__(cls, "".join(map(str, parts)))
         text.parts = tuple(
-            part for of in parts for part in (of.parts if isinstance(of, NextStep) else (of,))
+            piece
+            for part in parts
+            for piece in (part.parts if isinstance(part, NextStep) else (part,))
         )
         return text
 

@@ -49,11 +49,11 @@ def leftovers(topics: Iterable[str], host: str, is_running: Callable[[int], bool
     """Of all topics those that other runs of kipctl made; none of a process that still runs."""
     dead, others = [], []
     for topic in sorted(topics):
-        found = _SHAPE.match(topic)
-        if found is None:
+        match = _SHAPE.match(topic)
+        if match is None:
             continue
-        if found["host"] != host:
+        if match["host"] != host:
             others.append(topic)
-        elif not is_running(int(found["pid"])):
+        elif not is_running(int(match["pid"])):
             dead.append(topic)
     return Leftovers(tuple(dead), tuple(others))

@@ -11,10 +11,10 @@ class ProgressText(str):
     shows_time_left: bool
     """The text itself says how long it still takes."""
 
-    def __new__(cls, text: str, done: float, of: float, shows_time_left: bool = False) -> Self:
-        """`done` and `of` are in the same unit, whatever that is."""
+    def __new__(cls, text: str, done: float, total: float, shows_time_left: bool = False) -> Self:
+        """`done` and `total` are in the same unit, whatever that is."""
         line = super().__new__(cls, text)
-        line.share = min(1.0, done / of) if of else 0.0
+        line.share = min(1.0, done / total) if total else 0.0
         line.shows_time_left = shows_time_left
         return line
 

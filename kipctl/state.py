@@ -18,10 +18,10 @@ def state_folder(variables: Mapping[str, str] = os.environ) -> Path:
     return own_folder("STATE", variables)
 
 
-def own_folder(of: str, variables: Mapping[str, str] = os.environ) -> Path:
+def own_folder(kind: str, variables: Mapping[str, str] = os.environ) -> Path:
     """kipctl's own among the user's STATE, CACHE or CONFIG (XDG Base Directory Specification)."""
-    base = variables.get(f"XDG_{of}_HOME")
-    return (Path(base) if base else Path.home() / _USUAL[of]) / "kipctl"
+    base = variables.get(f"XDG_{kind}_HOME")
+    return (Path(base) if base else Path.home() / _USUAL[kind]) / "kipctl"
 
 
 def make_private(folder: Path, variables: Mapping[str, str] = os.environ) -> None:
@@ -37,13 +37,13 @@ def make_private(folder: Path, variables: Mapping[str, str] = os.environ) -> Non
         return
     state.parent.mkdir(parents=True, exist_ok=True)
     state.mkdir(_OWNERS, exist_ok=True)
-    found = state.stat()
-    if found.st_uid != os.getuid():
+    status = state.stat()
+    if status.st_uid != os.getuid():
         raise UsageError(
             f"The state folder {state} belongs to another user.",
             "Set XDG_STATE_HOME to a folder of your own.",
         )
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         state.chmod(_OWNERS)
     for path in reversed(inside[: inside.index(state)]):
         path.mkdir(_OWNERS, exist_ok=True)

@@ -72,9 +72,9 @@ def decoded(
         if get_origin(declared) is Counter:
             return Counter(converted(plain, GenericAlias(dict, (*get_args(declared), int))))
         if isinstance(plain, dict):
-            for one in (kinds_of or {}).get(declared, ()):
-                if plain.keys() == {field.name for field in fields(one)}:
-                    return converted(plain, one)
+            for candidate in (kinds_of or {}).get(declared, ()):
+                if plain.keys() == {field.name for field in fields(candidate)}:
+                    return converted(plain, candidate)
         raise ValueError(f"this is no {getattr(declared, '__name__', declared)}")
 
     def converted(plain: Any, kind: Any) -> Any:
@@ -99,7 +99,7 @@ def plain_json(content: bytes | str) -> Any:
         )
         level = [document]
         for _ in range(_DEEPEST):
-            level = [inner for one in level for inner in _inner(one)]
+            level = [inner for value in level for inner in _inner(value)]
             if not level:
                 return document
     except RecursionError:

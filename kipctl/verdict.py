@@ -157,9 +157,11 @@ def compare(
 
 def adjusted(verdicts: Mapping[K, Verdict]) -> dict[K, Verdict]:
     """The same verdicts, as answers to questions that were asked at once (Holm's method)."""
-    known = [(found.p_value, key) for key, found in verdicts.items() if found.p_value is not None]
+    known = [
+        (verdict.p_value, key) for key, verdict in verdicts.items() if verdict.p_value is not None
+    ]
     result, highest = dict(verdicts), 0.0
-    for place, (p_value, key) in enumerate(sorted(known, key=lambda one: one[0])):
+    for place, (p_value, key) in enumerate(sorted(known, key=lambda pair: pair[0])):
         highest = max(highest, min(1.0, (len(known) - place) * p_value))
         result[key] = replace(verdicts[key], adjusted=highest)
     return result

@@ -32,7 +32,7 @@ VERBS = {"are": "is", "have": "has", "were": "was", "do": "does", "get": "gets",
     ],
 )
 def test_one_and_several(count: int, of: int | None, words: tuple[str, ...], said: str) -> None:
-    assert counted(count, *words, of=of) == said
+    assert counted(count, *words, total=of) == said
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_bytes_are_told_in_the_largest_unit_of_which_there_is_one(of: int, told:
 def test_noun_and_verb_agree_with_the_count(
     count: int, of: int | None, noun: str, verb: str
 ) -> None:
-    said = counted(count, noun, verb, of=of)
+    said = counted(count, noun, verb, total=of)
     assert said.endswith(f" {VERBS[verb] if count == 1 else verb}")
     is_one = count == 1 and of in (None, 1)
     assert f" {noun if is_one else plural(noun)} " in said

@@ -70,7 +70,7 @@ class AdaptThrottle(SetThrottle):
         """With rates that are as wanted already, too: they are changed later."""
         throttle = super().throttle(context, wanted, busy)
         known = {change.setting for change in throttle.changes}
-        rates = {one: value for one, value in wanted.items() if one.config in RATES}
+        rates = {setting: value for setting, value in wanted.items() if setting.config in RATES}
         alike = [SettingChange(s, value, value) for s, value in rates.items() if s not in known]
         return Throttle((*throttle.changes, *alike))
 

@@ -219,9 +219,9 @@ class Cancel(Change[Cancellation, Cancelled]):
         own = {entry.id for entry in chosen.started.values()}
         started = starting_entries(busy, run.journal.entries())
         wanted = {
-            one
-            for one, entry in started.items()
-            if entry.id in own and (named is None or one in named)
+            partition_id
+            for partition_id, entry in started.items()
+            if entry.id in own and (named is None or partition_id in named)
         }
         stop = {reassignment.id for reassignment in chosen.stop} | wanted
         return replace(choose(busy, {**chosen.started, **started}, stop), copies=chosen.copies)

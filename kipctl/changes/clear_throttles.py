@@ -70,9 +70,11 @@ class ClearThrottle(_Clear[ThrottlesToClear]):
     entry: Entry | None = None
 
     def look(self, context: ChangeContext) -> ThrottlesToClear:
-        found = throttle_entries(context.journal()) if self.entry is None else [self.entry.reload()]
+        entries = (
+            throttle_entries(context.journal()) if self.entry is None else [self.entry.reload()]
+        )
         adding = adding_of(list_reassignments(context.cluster))
-        return ThrottlesToClear(tuple(found), catching_up(take_snapshot(context.cluster), adding))
+        return ThrottlesToClear(tuple(entries), catching_up(take_snapshot(context.cluster), adding))
 
     def show(self, context: ChangeContext, seen: ThrottlesToClear) -> None:
         context.ui.throttle(seen.throttle, "Nothing was changed.", is_removal=True)
@@ -134,7 +136,7 @@ class ClearLeft(_Clear[LeftThrottles]):
             for change in (entry.throttle.changes if entry.throttle else ())
             if change.is_own(seen.values.get(change.setting, change.during))
         }
-        others = {one: value for one, value in seen.values.items() if one not in mine}
+        others = {setting: value for setting, value in seen.values.items() if setting not in mine}
         return LeftThrottles(tuple(recorded), tuple(entries), others, self.takes_all, seen)
 
     def show(self, context: ChangeContext, seen: LeftThrottles) -> None:
@@ -186,7 +188,9 @@ class ClearLeft(_Clear[LeftThrottles]):
             run.not_restored[:] = [
                 not_restored for not_restored in run.not_restored if not_restored.setting not in now
             ]
-            left = Throttle(tuple(SettingChange(one, None, value) for one, value in now.items()))
+            left = Throttle(
+                tuple(SettingChange(setting, None, value) for setting, value in now.items())
+            )
             run.not_restored += restore_throttle(cluster, left)
         return ThrottleDone()
 

@@ -155,8 +155,8 @@ class ChangeContext:
     def say_throttles_of_others(self, journal: Journal, plan: Plan) -> None:
         """Say whose throttles the change meets, and what becomes of them."""
         own = entries_with_throttles(journal)
-        if found := throttles_set_by_others(self.cluster, plan.moves, own):
-            self.ui.say(others_warning(found, self.throttle))
+        if throttles := throttles_set_by_others(self.cluster, plan.moves, own):
+            self.ui.say(others_warning(throttles, self.throttle))
 
     def execution_settings(self, progress: Callable[[str], None]) -> ExecutionSettings:
         """How a change is carried out, and who follows it."""
@@ -185,9 +185,9 @@ class ChangeContext:
             known = min_insync_replicas(self.cluster, topics)
             require_enough_replicas(plan, known, force=self.force)
         if summary.filled and not self.force:
-            one = summary.filled[0]
+            filled = summary.filled[0]
             raise RefusedError(
-                too_little_room(one.broker, one.bytes_in, one.usable or 0),
+                too_little_room(filled.broker, filled.bytes_in, filled.usable or 0),
                 "Choose fewer partitions, or insist with --force.",
             )
 

@@ -223,8 +223,8 @@ class CancelDisks(DiskChange):
     def look(self, context: ChangeContext) -> DiskProposal:
         own = by_broker(self.entry.disks, attrgetter("after"))
         seen = look_at(context.cluster, own)
-        found = ((m, seen[m.broker].replicas.get(m.id)) for m in self.entry.disks)
-        return DiskProposal(tuple(m for m, at in found if at and at.future == m.after))
+        replicas = ((m, seen[m.broker].replicas.get(m.id)) for m in self.entry.disks)
+        return DiskProposal(tuple(m for m, at in replicas if at and at.future == m.after))
 
     def show(self, context: ChangeContext, seen: DiskProposal) -> None:
         context.ui.disks(DisksShown(seen.moves, given_up=self.entry))

@@ -132,10 +132,10 @@ class ElectPreferred(Election[ElectionProposal, PlanResult]):
 
     def question(self, seen: ElectionProposal) -> str:
         topics = seen.not_preferred.topics
-        of = f"topic {topics[0]}" if len(topics) == 1 else counted(len(topics), "topic")
+        scope = f"topic {topics[0]}" if len(topics) == 1 else counted(len(topics), "topic")
         return (
-            f"{counted(len(seen.partitions), 'partition', of=len(seen.chosen.partitions))}, of"
-            f" {of}, not led by the preferred replica."
+            f"{counted(len(seen.partitions), 'partition', total=len(seen.chosen.partitions))}, of"
+            f" {scope}, not led by the preferred replica."
             + (" Move leaders until all are?" if self.until_balanced else " Move these leaders?")
         )
 
@@ -237,7 +237,7 @@ def _say_what_waits(
         partition for partition in astray if partition.preferred_leader not in partition.isr
     ]:
         context.ui.say(
-            f"{counted(len(waiting), 'partition', of=len(astray))} cannot be elected now:"
+            f"{counted(len(waiting), 'partition', total=len(astray))} cannot be elected now:"
             f" {waits_for(waiting, now, ())}. --until balanced waits for that."
         )
     behind = catching_up(now, adding_of(busy))

@@ -49,8 +49,8 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
     longest: bool = False
 
     def examined(self, cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, ...]:
-        found = examine(cluster, snapshot)
-        return tuple(map(longest_first, found)) if self.longest else found
+        leaderless = examine(cluster, snapshot)
+        return tuple(map(longest_first, leaderless)) if self.longest else leaderless
 
     def look(self, context: ChangeContext) -> UncleanProposal:
         shown = self.chosen(context)
@@ -64,8 +64,8 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
                     f"Left alone without --internal: {counted(left_out, 'partition')} of internal"
                     " topics without a leader."
                 )
-        found = self.examined(context.cluster, shown)
-        return UncleanProposal(shown, found, transactions_before(context.cluster, found))
+        leaderless = self.examined(context.cluster, shown)
+        return UncleanProposal(shown, leaderless, transactions_before(context.cluster, leaderless))
 
     def show(self, context: ChangeContext, seen: UncleanProposal) -> None:
         context.ui.unclean_election(seen, is_result=True)
@@ -79,7 +79,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
 
     def question(self, seen: UncleanProposal) -> str:
         return (
-            f"{counted(len(seen.found), 'partition', 'have', of=len(seen.chosen.partitions))} no"
+            f"{counted(len(seen.found), 'partition', 'have', total=len(seen.chosen.partitions))} no"
             " leader. An unclean election loses for good the records that the elected replica does"
             " not have. Elect them?"
         )
@@ -99,14 +99,14 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
                 f" {counted(recovered, 'partition')}."
             )
         # A broker may be gone.
-        found = self.examined(cluster, before)
+        leaderless = self.examined(cluster, before)
         reasons = {
             partition.id: why
-            for partition in found
+            for partition in leaderless
             if (why := why_riskier(shown[partition.id], partition))
         }
-        riskier = tuple(SkippedPartition(one, why) for one, why in reasons.items())
-        left = tuple(partition for partition in found if partition.id not in reasons)
+        riskier = tuple(SkippedPartition(partition, why) for partition, why in reasons.items())
+        left = tuple(partition for partition in leaderless if partition.id not in reasons)
         if not left:
             require_all_done(riskier, 0, _NEXT_STEP)
         return UncleanProposal(

@@ -69,17 +69,21 @@ def is_as_planned(entry: Entry, partition: Partition | None) -> bool:
 
 def cut_off_rollback(context: ChangeContext, journal: Journal, undone: Entry) -> Entry | None:
     """The newest rollback of this entry that has not ended; None when there is none."""
-    found = journal.unfinished(context.say_damaged)
-    return next((entry for entry in found if entry.undoes == undone.id and entry.is_open), None)
+    entries = journal.unfinished(context.say_damaged)
+    return next((entry for entry in entries if entry.undoes == undone.id and entry.is_open), None)
 
 
 def throttled_for(context: ChangeContext, journal: Journal, entry: Entry) -> Sequence[Entry]:
     """What has set throttles for this change: it, and rollbacks of it, the newest first."""
-    found = [one for one in entries_with_throttles(journal) if entry.id in (one.id, one.undoes)]
+    entries = [
+        recorded
+        for recorded in entries_with_throttles(journal)
+        if entry.id in (recorded.id, recorded.undoes)
+    ]
     if context.file is not None:
-        found = [one for one in found if one.id != entry.id]
-        found += [one for one in (entry.reload(),) if one.throttle is not None]
-    return found
+        entries = [recorded for recorded in entries if recorded.id != entry.id]
+        entries += [reloaded for reloaded in (entry.reload(),) if reloaded.throttle is not None]
+    return entries
 
 
 class Look(NamedTuple):
@@ -104,9 +108,9 @@ def restore_throttles(
     context: ChangeContext, journal: Journal, entry: "Entry"
 ) -> Sequence[NotRestored]:
     """Put back what was set for this change, and for rollbacks of it."""
-    found = throttled_for(context, journal, entry)
-    was_set = still_set(context.cluster, found)
-    left = clear_throttles(context.cluster, found, message=context.ui.say)
+    entries = throttled_for(context, journal, entry)
+    was_set = still_set(context.cluster, entries)
+    left = clear_throttles(context.cluster, entries, message=context.ui.say)
     if was_set and not left:
         context.ui.say("The throttle is removed.")
     return left

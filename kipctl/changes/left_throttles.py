@@ -56,9 +56,9 @@ class ThrottlesSeen:
         """What this journal has set on brokers that are away, with the value, and by whom: it may
         be set still."""
         return {
-            (one, value): who
-            for (one, value), who in self.known.left.items()
-            if one.kind == BROKER and one.name not in {*self.asked, ALL_BROKERS}
+            (setting, value): who
+            for (setting, value), who in self.known.left.items()
+            if setting.kind == BROKER and setting.name not in {*self.asked, ALL_BROKERS}
         }
 
     def set_by(self, setting: Setting, recorded: str | None = None) -> str:
@@ -86,10 +86,14 @@ def look_at_throttles(cluster: Cluster, known: KnownThrottles) -> ThrottlesSeen:
             f" ({first_few(held.partitions)}) out of sync."
         )
     elif not busy and of_disks:
-        under = (f"Broker {one} copies between its disks under them." for one in copying)
+        under = (f"Broker {broker} copies between its disks under them." for broker in copying)
         why, how_to_wait = next(chain(under, copies.not_known())), SEE_COPIES
     at_work = known.running
-    running = {one: at_work[one, value] for one, value in values.items() if (one, value) in at_work}
+    running = {
+        setting: at_work[setting, value]
+        for setting, value in values.items()
+        if (setting, value) in at_work
+    }
     if running and why == REASSIGNED and not busy:
         why = f"They are set by {next(iter(running.values()))}."
     used = needed(values, snapshot, busy, of_disks) | running.keys()
@@ -120,10 +124,10 @@ class LeftThrottles:
             c.setting: c for entry in entries if entry.throttle for c in entry.throttle.changes
         }
         return tuple(
-            one
-            for one in of_all.values()
-            if one.is_own(self.seen.values.get(one.setting, one.during))
-            and not self.seen.is_put_back(one)
+            change
+            for change in of_all.values()
+            if change.is_own(self.seen.values.get(change.setting, change.during))
+            and not self.seen.is_put_back(change)
         )
 
     @property
@@ -131,7 +135,7 @@ class LeftThrottles:
         """All that is taken off, with what is there afterwards."""
         if not self.takes_all:
             return self.own
-        others = (Change(one, None, value) for one, value in self.others.items())
+        others = (Change(setting, None, value) for setting, value in self.others.items())
         return (*(replace(change, before=None) for change in self.own), *others)
 
     @property

@@ -193,8 +193,8 @@ def record(run: ChangeRun, throttle: Throttle) -> Entry:
     entry = run.journal.save(
         {}, {}, run.context.origin, throttle=throttle, kind=ChangeKind.THROTTLE
     ).mark(EntryState.DONE)
-    for one in older:
-        run.not_restored += restore_throttle_of(run.context.cluster, one, run.context.ui.say)
+    for earlier in older:
+        run.not_restored += restore_throttle_of(run.context.cluster, earlier, run.context.ui.say)
     return entry
 
 

@@ -116,9 +116,9 @@ def own(entry: Entry, now: Snapshot) -> Snapshot:
     """The entry's partitions that are on the brokers of before: others somebody else has moved."""
     before = entry.before
     return now.only(
-        one.id
-        for one in now.partitions
-        if one.id in before and set(one.replicas) == set(before[one.id])
+        partition.id
+        for partition in now.partitions
+        if partition.id in before and set(partition.replicas) == set(before[partition.id])
     )
 
 
@@ -172,9 +172,9 @@ def _restore(rotation: Rotation) -> PlanResult:
 def _way_back(context: ChangeContext, entry: Entry) -> Plan:
     """What of the entry is not as before: to be moved or elected, or to be waited for."""
     busy, now, ids = look_at_partitions(context, entry)
-    plan = plan_rollback(entry, own(entry, now), ids, [one.id for one in busy])
+    plan = plan_rollback(entry, own(entry, now), ids, [reassignment.id for reassignment in busy])
     over = (ALREADY_BACK, DELETED, RECREATED)
-    return replace(plan, skipped=tuple(one for one in plan.skipped if one.reason not in over))
+    return replace(plan, skipped=tuple(step for step in plan.skipped if step.reason not in over))
 
 
 def rotate_while(context: ChangeContext, act: Act, question: str) -> None:

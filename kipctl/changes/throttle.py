@@ -139,7 +139,9 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
                 f"{move.id.partition}:{replica}" for replica in replicas
             )
     # A partition may be copied in several phases.
-    lists = {one: ",".join(dict.fromkeys(replicas)) for one, replicas in sorted(entries.items())}
+    lists = {
+        setting: ",".join(dict.fromkeys(replicas)) for setting, replicas in sorted(entries.items())
+    }
     return lists | rates_of(brokers & set(alive), rate)
 
 
@@ -277,7 +279,10 @@ class WayBack:
 
 
 def way_back(
-    one: Change, now: str | None, kept: Iterable[Throttle] = (), busy: Collection[int] | None = None
+    change: Change,
+    now: str | None,
+    kept: Iterable[Throttle] = (),
+    busy: Collection[int] | None = None,
 ) -> WayBack:
     """How a setting that is `now` so is put back.
 
@@ -286,31 +291,33 @@ def way_back(
     (None: not known). A rate that belonged to a reassignment which has ended is not set again. Of a
     list of replicas what was added is taken out. A pure function.
     """
-    others = [of for throttle in kept for of in throttle.changes if of.setting == one.setting]
-    is_needed = busy is None or one.setting.name in map(str, busy)
-    if one.setting.config not in ALL_RATES:
+    others = [
+        other for throttle in kept for other in throttle.changes if other.setting == change.setting
+    ]
+    is_needed = busy is None or change.setting.name in map(str, busy)
+    if change.setting.config not in ALL_RATES:
         if now is None:  # it may only not be shown yet
-            return WayBack(one.setting, is_left=one.before is not None)
-        if one.is_own(now):
-            return WayBack(one.setting, others[0].during if others else one.before)
+            return WayBack(change.setting, is_left=change.before is not None)
+        if change.is_own(now):
+            return WayBack(change.setting, others[0].during if others else change.before)
         under = {entry for other in others for entry in _entries(other.during)}
-        added = set(_entries(one.during)) - set(_entries(one.before)) - under
-        return WayBack(one.setting, without_replicas(now, added))
+        added = set(_entries(change.during)) - set(_entries(change.before)) - under
+        return WayBack(change.setting, without_replicas(now, added))
     # A broker may not have heard yet of what was set: then it shows what it had before.
-    if one.is_own(now) or now == one.before:
+    if change.is_own(now) or now == change.before:
         if others:
-            return WayBack(one.setting, others[0].during)
-        if one.of_another and busy is not None and not is_needed:
+            return WayBack(change.setting, others[0].during)
+        if change.of_another and busy is not None and not is_needed:
             return WayBack(
-                one.setting,
-                said=f"{one.setting} was {format_rate(one.before)}, of a reassignment that has"
-                " ended since: it is not set again.",
+                change.setting,
+                said=f"{change.setting} was {format_rate(change.before)}, of a reassignment that"
+                " has ended since: it is not set again.",
             )
-        return WayBack(one.setting, one.before)
+        return WayBack(change.setting, change.before)
     if now is None or any(other.is_own(now) for other in others):
-        return WayBack(one.setting, is_left=True)
+        return WayBack(change.setting, is_left=True)
     return WayBack(
-        one.setting,
+        change.setting,
         is_left=True,
         said=f"somebody else has set it to {format_rate(now)}"
         + (", and data is still copied there: it stays" if is_needed else ""),
@@ -429,8 +436,8 @@ def require_restored(not_restored: Sequence[NotRestored], *, is_forgotten: bool 
     if not not_restored:
         return
     more = f" And {len(not_restored) - 1} more." if len(not_restored) > 1 else ""
-    away = [one.setting.name for one in not_restored if one.is_broker_down]
-    of_others = [one for one in not_restored if one.is_set_by_other]
+    away = [throttle.setting.name for throttle in not_restored if throttle.is_broker_down]
+    of_others = [throttle for throttle in not_restored if throttle.is_set_by_other]
     steps: list[str | Command] = []
     if len(not_restored) > len(away) + len(of_others) and not is_forgotten:
         steps.append("Remove it: " + CLEAR)

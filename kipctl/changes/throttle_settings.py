@@ -38,10 +38,10 @@ def read_settings(cluster: Cluster, settings: Iterable[Setting]) -> dict[Setting
     Of topics that do not exist nothing is known. Raises RefusedError, UnreachableError and
     TimedOutError.
     """
-    found: dict[Setting, str | None] = {}
+    values: dict[Setting, str | None] = {}
     for group in groups(list(settings)):
-        found |= read_group(_connection(cluster, group), group)
-    return found
+        values |= read_group(_connection(cluster, group), group)
+    return values
 
 
 def groups(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
@@ -65,10 +65,10 @@ def _source(kind: str, name: str) -> ConfigSource:
 
 
 def _by_resource(settings: Iterable[Setting]) -> dict[tuple[str, str], list[Setting]]:
-    found: dict[tuple[str, str], list[Setting]] = {}
+    resources: dict[tuple[str, str], list[Setting]] = {}
     for setting in settings:
-        found.setdefault((setting.kind, setting.name), []).append(setting)
-    return found
+        resources.setdefault((setting.kind, setting.name), []).append(setting)
+    return resources
 
 
 def _connection(cluster: Cluster, group: Iterable[Setting]) -> BrokerConnection:
@@ -88,19 +88,19 @@ def read_group(connection: BrokerConnection, group: Sequence[Setting]) -> dict[S
         )
     )
     kind, name, _ = group[0]
-    found: dict[Setting, str | None] = {}
+    values: dict[Setting, str | None] = {}
     for result in connection.request(request).results:
         if result.error_code not in GONE:
             raise_for(result)
             own = {
                 c.name: c.value for c in result.configs if c.config_source == _source(kind, name)
             }
-            found |= {
+            values |= {
                 setting: own.get(setting.config)
                 for setting in group
                 if setting.name == result.resource_name
             }
-    return found
+    return values
 
 
 def write(

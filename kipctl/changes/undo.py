@@ -111,7 +111,11 @@ def _no_way_back(entry: Entry) -> tuple[str, str]:
             f"{what}records that the elected replicas do not have are lost.",
             "See who leads: " + Command("inspect leaders"),
         )
-    led = [f"{one}={leader}" for one, leader in sorted(entry.leaders.items()) if leader >= 0]
+    led = [
+        f"{partition}={leader}"
+        for partition, leader in sorted(entry.leaders.items())
+        if leader >= 0
+    ]
     others = " and so on" if led[_LEADERS_NAMED:] else ""
     return (
         f"{what}it let replicas lead that stand first in their partitions' order.",

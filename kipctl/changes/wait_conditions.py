@@ -164,7 +164,11 @@ def read_state(
     moving: frozenset[PartitionId] = frozenset()
     if Condition.NO_REASSIGNMENT in wanted:
         all_moving = (reassignment.id for reassignment in list_reassignments(cluster))
-        moving = frozenset(one for one in all_moving if topics is None or one.topic in topics)
+        moving = frozenset(
+            partition_id
+            for partition_id in all_moving
+            if topics is None or partition_id.topic in topics
+        )
     return ClusterState(snapshot, compared, moving)
 
 
@@ -172,13 +176,13 @@ def _silent(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
     """Brokers that do not answer ApiVersions, whose answer does not grow with the cluster."""
     request = own_api_versions_request()
     rounds = 1 + len(brokers) // AT_ONCE
-    found = ask_each(
+    answers = ask_each(
         cluster,
         brokers,
         lambda _, connection: connection.request(request),
         (rounds + 1) * cluster.timeout_s,  # each is over in its own time before that
     )
-    return [broker for broker, answer in found.items() if isinstance(answer, KipctlError)]
+    return [broker for broker, answer in answers.items() if isinstance(answer, KipctlError)]
 
 
 def _views(

@@ -127,9 +127,9 @@ def command(name: str) -> TyperCommand | TyperGroup:
     root = typer.main.get_command(alone)
     assert isinstance(root, TyperGroup)
     whole = with_pages(laid_out(with_connecting_options(root)))
-    found = refuse_mistyped(whole).commands[name]
-    assert isinstance(found, TyperCommand | TyperGroup)
-    return found
+    typer_command = refuse_mistyped(whole).commands[name]
+    assert isinstance(typer_command, TyperCommand | TyperGroup)
+    return typer_command
 
 
 @cache
@@ -155,12 +155,12 @@ _NAMES_A_CLUSTER = {"--bootstrap-server", "--cluster"}
 def takes_cluster(named: Command) -> bool:
     """Whether the command goes to a cluster that its options name, and it does not name one yet."""
     first, *others = named.name.split() or ("",)
-    found: object = command(first) if first in COMMANDS else None
+    current: object = command(first) if first in COMMANDS else None
     for word in others:
-        found = found.commands.get(word) if isinstance(found, TyperGroup) else None
-    if not isinstance(found, TyperCommand) or "--help" in named.words:
+        current = current.commands.get(word) if isinstance(current, TyperGroup) else None
+    if not isinstance(current, TyperCommand) or "--help" in named.words:
         return False
-    connects = "bootstrap_server" in {parameter.name for parameter in found.params}
+    connects = "bootstrap_server" in {parameter.name for parameter in current.params}
     return connects and _NAMES_A_CLUSTER.isdisjoint(named.words)
 
 
@@ -273,8 +273,8 @@ _WRONG_VALUES: Mapping[str, str] = {
 
 
 def _is_of_a_command(option: str) -> bool:
-    every = (of for _, command in commands(root_command()) for of in command.params)
-    return any(option in of.opts for of in every)
+    every = (parameter for _, command in commands(root_command()) for parameter in command.params)
+    return any(option in parameter.opts for parameter in every)
 
 
 _UNKNOWN_WORD = re.compile(
@@ -288,15 +288,19 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     from kipctl.cli.suggestions import suggest_for_option, suggest_for_word
 
     if isinstance(cause := wrong.__cause__, ValueError) and hasattr(cause, "errors"):
-        found = cause.errors()[0]
-        if words := _WRONG_VALUES.get(found["type"]):
-            wrong.message = words.format(input=found["input"], **found.get("ctx", {}))
+        error = cause.errors()[0]
+        if words := _WRONG_VALUES.get(error["type"]):
+            wrong.message = words.format(input=error["input"], **error.get("ctx", {}))
     context: typer.Context | None = getattr(wrong, "ctx", None)
     if type(wrong).__name__ == "NoArgsIsHelpError":  # its message is the page
         environment.stdout.write(re.sub(r"\x1b\[\d*m", "", wrong.format_message()) + "\n")
     elif message := " ".join(wrong.format_message().split()):
         page = context.command_path.partition(" ")[2] if context else ""
-        options = [name for of in context.command.params for name in of.opts] if context else []
+        options = (
+            [name for parameter in context.command.params for name in parameter.opts]
+            if context
+            else []
+        )
         # Of an option without its value, which is known, nothing is possible.
         is_unknown = hasattr(wrong, "possibilities")
         if is_unknown and (option := getattr(wrong, "option_name", "")):
@@ -317,7 +321,9 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
 def _subcommands() -> dict[str, list[str]]:
     """By the name of the command that has them; of `reassign` its options, which say what to do."""
     names = {name: [*getattr(command(name), "commands", ())] for name in COMMANDS}
-    return names | {"reassign": [name for of in command("reassign").params for name in of.opts]}
+    return names | {
+        "reassign": [name for parameter in command("reassign").params for name in parameter.opts]
+    }
 
 
 def main() -> None:

@@ -36,9 +36,9 @@ class Combinations:
         for names in self.one_of:
             if not any(name in given for name in names):
                 raise UsageError(f"Give one of {', '.join(names)}.", page)
-        for name, of in self.needs.items():
-            needed = (of,) if isinstance(of, str) else of
-            if name in given and not any(one in given for one in needed):
+        for name, others in self.needs.items():
+            needed = (others,) if isinstance(others, str) else others
+            if name in given and not any(other in given for other in needed):
                 raise UsageError(
                     f"{name} goes only with {' or '.join(needed)}.",
                     f"Add {needed[0] if len(needed) == 1 else 'one of them'}, or leave {name} out.",
@@ -57,8 +57,8 @@ def combined(**rules: Any) -> Callable[[Declared], Declared]:
 
 def combinations_of(command: Any) -> tuple[Combinations, ...]:
     """Those that were declared of a command, or of a class of options."""
-    found: tuple[Combinations, ...] = getattr(command, _NAME, ())
-    return found
+    combinations: tuple[Combinations, ...] = getattr(command, _NAME, ())
+    return combinations
 
 
 def join(command: Any, groups: Iterable[type]) -> None:

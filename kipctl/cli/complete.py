@@ -39,7 +39,7 @@ def values_of(word: str) -> tuple[str, ...]:
     `RUN...`, `[NODE]` and `BROKER,...` are repeated, optional and separated by commas.
     """
     bare = re.sub(r"[\[\],.]", "", word).split("|")
-    return tuple(bare) if all(one in WORDS for one in bare) else ()
+    return tuple(bare) if all(kind in WORDS for kind in bare) else ()
 
 
 def offered(word: str, line: str, environment: "Environment") -> list[str]:
@@ -52,7 +52,7 @@ def offered(word: str, line: str, environment: "Environment") -> list[str]:
     if not (is_joined and option.startswith("--")):
         current = words[-1]
     before = current[: current.rfind(",") + 1] if word.endswith(",...") else ""
-    known = (value for one in values_of(word) for value in WORDS[one](words[:-1], environment))
+    known = (value for kind in values_of(word) for value in WORDS[kind](words[:-1], environment))
     others = before.split(",")
     values = {f"{before}{v}" for v in known if _SAFE.fullmatch(v) and v not in others}
     return sorted(value for value in values if value.startswith(current))
@@ -138,7 +138,11 @@ def _brokers(cluster: "Cluster") -> Iterable[str]:
 
 def _partitions(cluster: "Cluster") -> Iterable[str]:
     topics = (topic for topic in cluster.metadata().topics if topic.name)
-    return (f"{topic.name}:{of.partition_index}" for topic in topics for of in topic.partitions)
+    return (
+        f"{topic.name}:{partition.partition_index}"
+        for topic in topics
+        for partition in topic.partitions
+    )
 
 
 def _racks(cluster: "Cluster") -> Iterable[str]:

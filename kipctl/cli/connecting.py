@@ -49,7 +49,9 @@ def with_connecting_options(root: TyperGroup) -> TyperGroup:
         names = [parameter.name for parameter in command.params]
         if _FROM in names:
             at = names.index(_FROM) + 1
-            command.params[at:at] = [one for one in options if one.name not in names]
+            command.params[at:at] = [
+                parameter for parameter in options if parameter.name not in names
+            ]
     return root
 
 

@@ -171,8 +171,8 @@ class Environment(Streams):
         """The cluster that has answered, if one was asked."""
         if self._access is None or not self._access.ids:
             return None
-        found = self._access
-        return ClusterIdentity(found.name, ", ".join(sorted(found.ids)), str(found))
+        access = self._access
+        return ClusterIdentity(access.name, ", ".join(sorted(access.ids)), str(access))
 
     def report_hidden_topics(
         self, cluster: "Cluster", topics: Collection[str], named: Sequence[str] = ()
@@ -195,15 +195,17 @@ class Environment(Streams):
 
         from kipctl.cluster.request_log_record import read_records, warning
 
-        found = read_records(self._access.ids, self.variables)
-        if text := warning(found, socket.gethostname(), time.time()):
+        records = read_records(self._access.ids, self.variables)
+        if text := warning(records, socket.gethostname(), time.time()):
             self.message(*text.splitlines())
 
     def access_if_named(self, option: str | None) -> "Access | None":
         """The same, but None where nothing names a cluster: then a lab is made."""
         given = (option, *self.connecting.values())
         is_named = option is not None or self.connecting.get("cluster") is not None
-        if not is_named and any(one is not None and one != () and one != [] for one in given):
+        if not is_named and any(
+            value is not None and value != () and value != [] for value in given
+        ):
             raise UsageError(
                 "Without a cluster to connect to a lab is made.",
                 "Give --bootstrap-server or --cluster, or leave out what says how to connect.",

@@ -72,11 +72,13 @@ def grouped(command: Command) -> Command:
             return [_option(parameter, kinds[name])]
         of_field = get_type_hints(groups[name], include_extras=True)
         held = signature(groups[name]).parameters.values()
-        return [_option(one, of_field[one.name]) for one in held]
+        return [_option(option, of_field[option.name]) for option in held]
 
-    parameters = [one for of in signature(command).parameters.items() for one in shown(*of)]
+    parameters = [
+        parameter for item in signature(command).parameters.items() for parameter in shown(*item)
+    ]
     vars(called)["__signature__"] = Signature(parameters)
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     join(called, groups.values())
     return called
 

@@ -49,7 +49,7 @@ def page(
     for param in command.get_params(context):
         if isinstance(param, TyperOption) and not param.hidden:
             panels.setdefault(param.rich_help_panel or "Options", []).append(param)
-    shown = {title: [*_section(title, map(_row, of), width)] for title, of in panels.items()}
+    shown = {title: [*_section(title, map(_row, panel), width)] for title, panel in panels.items()}
     # What is asked before something is changed is never in brief, and nor is what comes first.
     in_brief = [title for title in [*panels][:0:-1] if title != "Asking first"]
     fixed = len(before) + len(after)
@@ -88,7 +88,7 @@ def _beginning(command: TyperCommand | TyperGroup, context: Any, width: int) -> 
 def _end(command: TyperCommand | TyperGroup, width: int) -> Iterator[str]:
     if isinstance(command, TyperGroup):
         held = command.commands.items()
-        rows = ((name, (one.help or "").partition("\n\n")[0]) for name, one in held)
+        rows = ((name, (subcommand.help or "").partition("\n\n")[0]) for name, subcommand in held)
         yield from _section("Commands", rows, width)
     if command.epilog:
         yield ""

@@ -45,7 +45,7 @@ def _parse_args(command: TyperCommand, parse: Any, context: Any, arguments: list
                 f"{_name(option)} is empty.", "A variable of the shell may not be set."
             )
     parsed = parse(context, arguments)  # and help, if that is asked for, is shown
-    names = frozenset(_name(one) for one in given if values.get(one.name) is not None)
+    names = frozenset(_name(option) for option in given if values.get(option.name) is not None)
     context.ensure_object(Environment).given = names
     for combinations in combinations_of(command.callback):
         combinations.check(names, page)

@@ -100,7 +100,7 @@ class Streams:
         if self._bar and isinstance(lines[0], ProgressText):
             self._bar(lines[0])
             return
-        text = "\n".join(line for of in lines for line in self._on_screen(self.spelled(of)))
+        text = "\n".join(shown for line in lines for shown in self._on_screen(self.spelled(line)))
         if self._drawing:
             self._drawing.print(Text(text), soft_wrap=True)  # above it, not into it
             return

@@ -88,8 +88,8 @@ def suggest_for_option(
     if (other := _OTHER_OPTIONS.get(option)) in options:
         return f" Did you mean {other!r}?"
     word = option.removeprefix("--")
-    if found := _SUGGESTED.get(f"{path} {word}") or _SUGGESTED.get(word):
-        return _question(found)
+    if suggested := _SUGGESTED.get(f"{path} {word}") or _SUGGESTED.get(word):
+        return _question(suggested)
     if word in subcommands.get(path, ()):
         return _question([Command(f"{path} {word}")])
     if word in subcommands["changes"]:
@@ -103,18 +103,20 @@ def suggest_for_word(
     """The same for what is no command, or an argument too many: first of its own group."""
     if word.isdigit() and "--broker" in options:
         return f" Did you mean '--broker {word}'?"
-    if found := _SUGGESTED.get(f"{path} {word}"):
-        return _question(found)
+    if suggested := _SUGGESTED.get(f"{path} {word}"):
+        return _question(suggested)
     if near := did_you_mean(word, subcommands.get(path, ())):
         return near
-    if found := _SUGGESTED.get(word):
-        return _question(found)
-    every = ((of, name) for of, names in subcommands.items() for name in names)
-    if same := [Command(f"{of} {name}") for of, name in every if word == name.lstrip("-")]:
+    if suggested := _SUGGESTED.get(word):
+        return _question(suggested)
+    every = ((group, name) for group, names in subcommands.items() for name in names)
+    if same := [Command(f"{group} {name}") for group, name in every if word == name.lstrip("-")]:
         return _question(same)
     # A name by itself is that of a partition, of a topic, or of a lab.
     likely = {"--partition": _PARTITION, "--topic": _NAME, "--name": _NAME}
-    option = next((o for o, of in likely.items() if o in options and of.fullmatch(word)), "")
+    option = next(
+        (o for o, pattern in likely.items() if o in options and pattern.fullmatch(word)), ""
+    )
     return f" Did you mean '{option} {word}'?" if option else ""
 
 

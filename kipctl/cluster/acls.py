@@ -102,13 +102,13 @@ def rights(cluster: Cluster, topics: Sequence[str]) -> list[CommandRights]:
             return True  # on the cluster: of any topic
         return _granted_on_all(right, [of_own[right.prefix]] if right.prefix else of_topics)
 
-    found = []
+    commands = []
     for command, needed in NEEDED.items():
         granted = {right: is_granted(right) for right in needed}
         missing = tuple(right for right in needed if granted[right] is False)
         not_known = tuple(right for right in needed if granted[right] is None)
-        found.append(CommandRights(command, needed, missing, not_known))
-    return found
+        commands.append(CommandRights(command, needed, missing, not_known))
+    return commands
 
 
 def _granted_on_all(right: Right, granted: Sequence[int | None]) -> bool | None:
@@ -169,7 +169,9 @@ def require_to_move_leaders(cluster: Cluster) -> None:
     """Raise RefusedError for a client that lacks a right on the cluster to move leaders, as far as
     the cluster says: before a load that would be spent in vain."""
     bits = _cluster_operations(cluster)
-    missing = [one for one in _MOVES_LEADERS if bits is not None and not _is_allowed(one, bits)]
+    missing = [
+        right for right in _MOVES_LEADERS if bits is not None and not _is_allowed(right, bits)
+    ]
     if missing:
         operations = " and ".join(right.operation for right in missing)
         raise RefusedError(
@@ -189,7 +191,9 @@ def _sees_all_topics(cluster: Cluster) -> bool | None:
     bits = _cluster_operations(cluster)
     if bits is None:
         return None
-    return all(_is_allowed(Right(one, CLUSTER), bits) for one in _ALL_CLUSTER_OPERATIONS)
+    return all(
+        _is_allowed(Right(operation, CLUSTER), bits) for operation in _ALL_CLUSTER_OPERATIONS
+    )
 
 
 def _is_allowed(right: Right, bits: int) -> bool:
@@ -215,8 +219,8 @@ def _topic_operations(cluster: Cluster, topic: str) -> int | None:
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=True,
     )
-    found = only(cluster.any_broker().request(request).topics)
-    if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+    described = only(cluster.any_broker().request(request).topics)
+    if described.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return _NOT_DESCRIBABLE
-    bits = found.topic_authorized_operations
+    bits = described.topic_authorized_operations
     return bits if bits >= 0 else None

@@ -152,8 +152,8 @@ def _lines_of(names: Iterable[str], of_topics: bool, text: str) -> Iterator[str]
     # A counter's samples may have its type's line without their suffix.
     starts = tuple(name.lower().removesuffix("_total") for name in names)
     kept = 0
-    for number, found in enumerate(_LINE.finditer(text)):  # StringIO takes four bytes a character
-        line = found[0]
+    for number, match in enumerate(_LINE.finditer(text)):  # StringIO takes four bytes a character
+        line = match[0]
         if number and not line[:_LONGEST_NAME].lower().removeprefix("# type ").startswith(starts):
             continue
         if not of_topics and 'topic="' in line:
@@ -208,7 +208,7 @@ def parse(text: str, url: str) -> BrokerMetrics:
         dict(errors),
         broker_in(samples),
         version,
-        {of: count for of, count in connections.items() if count} if connections else None,
+        {client: count for client, count in connections.items() if count} if connections else None,
         **numbers,
     )
 

@@ -36,22 +36,22 @@ class Step:
 
 def connection_steps(access: Access) -> list[Step]:
     """Name, TCP, TLS, login and versions, of each bootstrap server, up to the step that fails."""
-    found: list[Step] = []
+    steps: list[Step] = []
     for server in access.bootstrap:
-        found += _steps(access, server)
-    return found
+        steps += _steps(access, server)
+    return steps
 
 
 def broker_steps(access: Access) -> list[Step]:
     """Whether each broker is reached where the cluster, which has answered, lists it: clients go
     there. Those at bootstrap servers are left out; of others the step that fails, or the last."""
     listed = [(id, at) for id, at in access.brokers.items() if at not in access.bootstrap]
-    found = at_once(lambda one: _steps(access, one[1])[-1], listed, _ALL_TIMEOUT_S)
+    steps = at_once(lambda broker: _steps(access, broker[1])[-1], listed, _ALL_TIMEOUT_S)
     return [
         replace(step, name=f"broker {id}", broker=id, detail=_why(step))
         if isinstance(step, Step)
         else Step(at, f"broker {id}", False, step.what, broker=id)
-        for (id, at), step in zip(listed, found, strict=True)
+        for (id, at), step in zip(listed, steps, strict=True)
     ]
 
 
@@ -84,17 +84,17 @@ def _steps(access: Access, server: Address) -> list[Step]:
     except OSError as failed:
         return [name, Step(server, "TCP", False, failed.strerror or str(failed))]
     taken = connection.steps
-    found = [name, Step(server, "TCP", True, "", _ms(taken.tcp))]
+    steps = [name, Step(server, "TCP", True, "", _ms(taken.tcp))]
     if access.security.tls:
-        found.append(Step(server, "TLS", True, _certificate(connection), _ms(taken.tls)))
+        steps.append(Step(server, "TLS", True, _certificate(connection), _ms(taken.tls)))
     if access.security.sasl:
         sasl = access.security.sasl
         detail = f"{access.security.principal} ({sasl.mechanism})"
         if connection.ends < float("inf"):
             detail += f", again in {connection.ends - time.monotonic():.0f} s"
-        found.append(Step(server, LOGIN, True, detail, _ms(taken.login)))
+        steps.append(Step(server, LOGIN, True, detail, _ms(taken.login)))
     connection.close()
-    return [*found, _versions(access, server)]
+    return [*steps, _versions(access, server)]
 
 
 def _versions(access: Access, server: Address) -> Step:

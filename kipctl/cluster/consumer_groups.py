@@ -89,31 +89,31 @@ def readers_at(broker: int, connection: BrokerConnection) -> Readers:
             why = error_text(group.error_code)
             missing.append(GroupsNotShown(broker=broker, group=group.group_id, why=why))
         elif isinstance(group, DescribedGroup):
-            members += (classic_member(group.group_id, one) for one in group.members)
+            members += (classic_member(group.group_id, member) for member in group.members)
         else:
-            members += (_member(group.group_id, one) for one in group.members)
+            members += (_member(group.group_id, member) for member in group.members)
     return Readers(tuple(members), tuple(missing))
 
 
-def _member(group: str, one: ConsumerGroupMember) -> Member:
+def _member(group: str, member: ConsumerGroupMember) -> Member:
     partitions = frozenset(
         PartitionId(topic.topic_name, number)
-        for topic in one.assignment.topic_partitions
+        for topic in member.assignment.topic_partitions
         for number in topic.partitions
     )
-    return Member(group, one.client_id, one.client_host, one.rack_id or None, partitions)
+    return Member(group, member.client_id, member.client_host, member.rack_id or None, partitions)
 
 
-def classic_member(group: str, one: DescribedMember) -> Member:
+def classic_member(group: str, member: DescribedMember) -> Member:
     """What a member of a classic group told: its subscription and assignment are bytes of the
     consumers' own protocol (`ConsumerProtocolSubscription`). What is not of that says nothing."""
     try:
-        version, rack = _subscription(one.member_metadata)
-        partitions = frozenset(_assignment(one.member_assignment))
+        version, rack = _subscription(member.member_metadata)
+        partitions = frozenset(_assignment(member.member_assignment))
     except MalformedFrame:
         version, rack, partitions = 0, None, frozenset()
     says = version >= _FIRST_WITH_RACK
-    return Member(group, one.client_id, one.client_host, rack or None, partitions, says)
+    return Member(group, member.client_id, member.client_host, rack or None, partitions, says)
 
 
 def _subscription(metadata: bytes) -> tuple[int, str | None]:

@@ -32,22 +32,22 @@ def ask_eligible_replicas(
     Empty where brokers do not know the request (before Kafka 4.0); when a broker fails, what was
     reported until then.
     """
-    found: dict[PartitionId, EligibleReplicas] = {}
+    eligible: dict[PartitionId, EligibleReplicas] = {}
     cursor: Cursor | None = None
     asked = tuple(map(TopicRequest, sorted(topics)))
     try:
         connection = cluster.any_broker()
         if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in connection.api_versions:
-            return found
+            return eligible
         while True:
             answer = connection.request(DescribeTopicPartitionsRequest(asked, cursor=cursor))
             for topic in answer.topics:
-                found |= _reported(topic.name or "", topic.partitions)
+                eligible |= _reported(topic.name or "", topic.partitions)
             if answer.next_cursor is None or answer.next_cursor == cursor:
-                return found
+                return eligible
             cursor = answer.next_cursor
     except KipctlError:
-        return found
+        return eligible
 
 
 def _reported(

@@ -20,7 +20,7 @@ _DEADLINE_S = 30.0
 
 def sizes_request(partitions: Iterable[PartitionId]) -> DescribeLogDirsRequest:
     """For the logs of these partitions alone."""
-    topics = tuple(DescribableLogDirTopic(*one) for one in by_topic(partitions).items())
+    topics = tuple(DescribableLogDirTopic(*topic) for topic in by_topic(partitions).items())
     return DescribeLogDirsRequest(topics=topics)
 
 
@@ -46,13 +46,13 @@ class BrokerDirs:
 
 def broker_dirs(answer: DescribeLogDirsResponse) -> BrokerDirs:
     """What a broker reports. A pure function."""
-    found: dict[PartitionId, Located] = {}
+    replicas: dict[PartitionId, Located] = {}
     for result in answer.results:
         for topic in result.topics:
             for replica in topic.partitions:
                 partition = PartitionId(topic.name, replica.partition_index)
-                located, where = found.get(partition, Located()), result.log_dir
-                found[partition] = (
+                located, where = replicas.get(partition, Located()), result.log_dir
+                replicas[partition] = (
                     replace(located, future=where, copied=replica.partition_size)
                     if replica.is_future_key
                     else replace(located, directory=where, size=replica.partition_size)
@@ -62,7 +62,7 @@ def broker_dirs(answer: DescribeLogDirsResponse) -> BrokerDirs:
         for directory in answer.results
         if not directory.error_code
     }
-    return BrokerDirs(usable, found)
+    return BrokerDirs(usable, replicas)
 
 
 def refusal_code(answer: DescribeLogDirsResponse) -> int:
@@ -110,8 +110,8 @@ def between_disks(
         elif code := refusal_code(answer):
             silent[broker] = error_text(code)
         else:
-            found = broker_dirs(answer).replicas.items()
-            replicas[broker] = {p: at for p, at in found if at.future}
+            located = broker_dirs(answer).replicas.items()
+            replicas[broker] = {p: at for p, at in located if at.future}
     return DiskCopies(replicas, silent)
 
 

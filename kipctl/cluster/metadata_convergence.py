@@ -137,12 +137,12 @@ class ShownViews:
     def __init__(self, views: Mapping[PartitionId, View]) -> None:
         """`views` are those of before: a broker that shows them has no news."""
         self._views: dict[str, dict[int, View]] = {}
-        for one, view in views.items():
-            self._views.setdefault(one.topic, {})[one.partition] = view
+        for partition, view in views.items():
+            self._views.setdefault(partition.topic, {})[partition.partition] = view
 
     def news(self, metadata: MetadataResponse | MetadataAnswer) -> list[tuple[PartitionId, View]]:
         """The partitions that an answer shows otherwise than the one before."""
-        found: list[tuple[PartitionId, View]] = []
+        changed: list[tuple[PartitionId, View]] = []
         for topic in metadata.topics:
             views = self._views.get(topic.name or "")
             if not views:
@@ -155,8 +155,8 @@ class ShownViews:
             for number, view in shown:
                 if views.get(number, view) != view:
                     views[number] = View(*view)
-                    found.append((PartitionId(topic.name or "", number), views[number]))
-        return found
+                    changed.append((PartitionId(topic.name or "", number), views[number]))
+        return changed
 
 
 class LeaderWatch:
@@ -298,26 +298,32 @@ class Convergence:
             for id in self._expected:
                 self._reevaluate(id, (broker,))
 
-    def _reevaluate(self, one: PartitionId, brokers: Iterable[int]) -> None:
+    def _reevaluate(self, partition: PartitionId, brokers: Iterable[int]) -> None:
         """Whether these brokers know; all of them, if there is newer to be known."""
-        views = self._views[one]
+        views = self._views[partition]
         if self._silent:
             views = {broker: view for broker, view in views.items() if broker not in self._silent}
-        self._update_behind(one, max(views.values(), default=self._before[one]), brokers, views)
+        self._update_behind(
+            partition, max(views.values(), default=self._before[partition]), brokers, views
+        )
 
     def _update_behind(
-        self, one: PartitionId, newest: View, brokers: Iterable[int], views: Mapping[int, View]
+        self,
+        partition: PartitionId,
+        newest: View,
+        brokers: Iterable[int],
+        views: Mapping[int, View],
     ) -> None:
         """Note who of these, or of all if it is new to all, does not show the newest view."""
-        if newest != self._newest[one]:
-            self._newest[one] = newest
+        if newest != self._newest[partition]:
+            self._newest[partition] = newest
             brokers = self._brokers
-        is_expected = newest.leader == self._expected[one] or newest == DELETED
+        is_expected = newest.leader == self._expected[partition] or newest == DELETED
         for broker in brokers:
             if is_expected and views.get(broker) == newest and broker not in self._never_answered:
-                self._behind[broker].discard(one)
+                self._behind[broker].discard(partition)
             else:
-                self._behind[broker].add(one)
+                self._behind[broker].add(partition)
 
     @property
     def _answering(self) -> list[int]:
@@ -345,4 +351,6 @@ class Convergence:
             id: tuple(broker for broker in answering if id in self._behind[broker])
             for id in self._expected
         }
-        return {one: brokers for one, brokers in behind.items() if brokers or not answering}
+        return {
+            partition: brokers for partition, brokers in behind.items() if brokers or not answering
+        }

@@ -141,15 +141,15 @@ def open_transactions(open_ones: Open, known: Coordinators) -> tuple[OpenTransac
             known.ending(id, producer.producer_id),
         )
         for id, producers in sorted(open_ones.items())
-        for producer in sorted(producers, key=lambda one: one.current_txn_start_offset)
+        for producer in sorted(producers, key=lambda producer: producer.current_txn_start_offset)
     )
 
 
 def without_record(
-    partitions: Collection[PartitionId], found: Iterable[OpenTransaction], known: Coordinators
+    partitions: Collection[PartitionId], recorded: Iterable[OpenTransaction], known: Coordinators
 ) -> tuple[OpenTransaction, ...]:
-    """Transactions under way on the partitions, but for those `found` in the logs asked."""
-    there = {(transaction.id, transaction.producer_id) for transaction in found}
+    """Transactions under way on the partitions, but for those `recorded` in the logs asked."""
+    there = {(transaction.id, transaction.producer_id) for transaction in recorded}
     return tuple(
         OpenTransaction(id, transaction.producer_id, coordinated=transaction, ending=Ending.COMES)
         for transaction in known.transactions.values()
@@ -181,18 +181,18 @@ def look(cluster: Cluster, logs: Mapping[int, Sequence[PartitionId]]) -> OpenTra
     the producers of what seems to hang: its end may have come in between.
     """
     begun, unknown = ask_open(cluster, logs)
-    producers = {one.producer_id for each in begun.values() for one in each}
+    producers = {producer.producer_id for each in begun.values() for producer in each}
     known = ask_coordinators(cluster, producers)
-    found = open_transactions(begun, known)
-    if suspected := {transaction.id for transaction in found if transaction.is_hanging}:
+    transactions = open_transactions(begun, known)
+    if suspected := {transaction.id for transaction in transactions if transaction.is_hanging}:
         again = {broker: suspected.intersection(ids) for broker, ids in logs.items()}
         now, more = ask_open(cluster, {broker: sorted(ids) for broker, ids in again.items() if ids})
         doubtful = {id: producers for id, producers in begun.items() if id in suspected}
-        found = open_transactions({**begun, **still_open(doubtful, now)}, known)
+        transactions = open_transactions({**begun, **still_open(doubtful, now)}, known)
         unknown += more
-    if any(transaction.ending is Ending.NOT_KNOWN for transaction in found):
+    if any(transaction.ending is Ending.NOT_KNOWN for transaction in transactions):
         unknown += (known.incomplete,)
-    return OpenTransactions(found, tuple(dict.fromkeys(unknown)))
+    return OpenTransactions(transactions, tuple(dict.fromkeys(unknown)))
 
 
 def ask_open(
@@ -212,7 +212,7 @@ def ask_open(
             for partition in topic.partitions
         ]
 
-    found: dict[PartitionId, tuple[ProducerState, ...]] = {}
+    producers: dict[PartitionId, tuple[ProducerState, ...]] = {}
     unknown: list[str] = []
     for broker, answer in ask_each(cluster, logs, ask, _DEADLINE_S).items():
         if isinstance(answer, KipctlError):
@@ -229,8 +229,8 @@ def ask_open(
                 for producer in partition.active_producers
                 if producer.current_txn_start_offset >= 0
             ):
-                found[id] = begun
-    return found, tuple(unknown)
+                producers[id] = begun
+    return producers, tuple(unknown)
 
 
 def ask_coordinators(
@@ -261,28 +261,32 @@ def ask_coordinators(
             if not described.error_code
         ]
 
-    found: dict[int, CoordinatedTransaction] = {}
+    transactions: dict[int, CoordinatedTransaction] = {}
     incomplete = ""
     for answer in ask_each(cluster, cluster.nodes, ask, _DEADLINE_S).values():
         if isinstance(answer, KipctlError):
             incomplete = incomplete or answer.what
         else:
-            found |= {description.producer_id: _coordinated(description) for description in answer}
+            transactions |= {
+                description.producer_id: _coordinated(description) for description in answer
+            }
     # Asked for all in some states nobody knows how many there are.
-    if not incomplete and (states or not found.keys() >= set(producers)):
+    if not incomplete and (states or not transactions.keys() >= set(producers)):
         incomplete = _why_some_may_be_missing(cluster)
-    return Coordinators(found, incomplete)
+    return Coordinators(transactions, incomplete)
 
 
-def _coordinated(one: TransactionDescription) -> CoordinatedTransaction:
+def _coordinated(description: TransactionDescription) -> CoordinatedTransaction:
     return CoordinatedTransaction(
-        one.transactional_id,
-        one.producer_id,
-        one.transaction_state,
-        one.transaction_start_time_ms,
-        one.transaction_timeout_ms,
+        description.transactional_id,
+        description.producer_id,
+        description.transaction_state,
+        description.transaction_start_time_ms,
+        description.transaction_timeout_ms,
         frozenset(
-            PartitionId(topic.topic, number) for topic in one.topics for number in topic.partitions
+            PartitionId(topic.topic, number)
+            for topic in description.topics
+            for number in topic.partitions
         ),
     )
 
@@ -325,8 +329,8 @@ def ask_stable_offsets(cluster: Cluster, led: Mapping[int, Sequence[PartitionId]
         codes: dict[PartitionId, int] = {}
         for some in chunks(led[broker], _AT_ONCE):
             answers = [
-                connection.request(offsets_request(some, LATEST_TIMESTAMP, *of))
-                for of in ((CONSUMER_REPLICA_ID, READ_COMMITTED), (CONSUMER_REPLICA_ID,))
+                connection.request(offsets_request(some, LATEST_TIMESTAMP, *reader))
+                for reader in ((CONSUMER_REPLICA_ID, READ_COMMITTED), (CONSUMER_REPLICA_ID,))
             ]
             stable, ends = map(reported_offsets, answers)
             told |= {id: (stable[id], ends[id]) for id in stable.keys() & ends.keys()}
@@ -375,18 +379,24 @@ def held_up(cluster: Cluster, partitions: Iterable[Partition]) -> HeldUp:
     behind = {id: ends for id, ends in offsets.told.items() if ends[0] < ends[1]}
     some = frozenset(sorted({*behind, *offsets.stands})[:MOST_HELD_UP])
     logs = {leader: [id for id in ids if id in some] for leader, ids in led.items()}
-    found = look(cluster, {leader: ids for leader, ids in logs.items() if ids})
+    transactions = look(cluster, {leader: ids for leader, ids in logs.items() if ids})
     every = frozenset(id for ids in led.values() for id in ids)
-    return HeldUp(behind, found, every - offsets.told.keys(), offsets.stands)
+    return HeldUp(behind, transactions, every - offsets.told.keys(), offsets.stands)
 
 
-def abort_command(bootstrap_servers: str, one: OpenTransaction, *, is_secured: bool) -> str:
+def abort_command(bootstrap_servers: str, transaction: OpenTransaction, *, is_secured: bool) -> str:
     """Kafka's own command that aborts a hanging transaction, which is the only end it can get."""
     return shlex.join(
         [
             *("kafka-transactions.sh", "--bootstrap-server", bootstrap_servers),
             *(("--command-config", "ADMIN.properties") if is_secured else ()),
-            *("abort", "--topic", one.id.topic, "--partition", str(one.id.partition)),
-            *("--start-offset", str(one.start_offset)),
+            *(
+                "abort",
+                "--topic",
+                transaction.id.topic,
+                "--partition",
+                str(transaction.id.partition),
+            ),
+            *("--start-offset", str(transaction.start_offset)),
         ]
     )

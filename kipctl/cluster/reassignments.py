@@ -81,7 +81,7 @@ def list_reassignments(
             cluster.access,
             broker_message=response.error_message,
         )
-    found = (
+    reassignments = (
         Reassignment(
             PartitionId(topic.name, partition.partition_index),
             partition.replicas,
@@ -91,7 +91,7 @@ def list_reassignments(
         for topic in response.topics
         for partition in topic.partitions
     )
-    return tuple(sorted(found, key=lambda one: one.id))
+    return tuple(sorted(reassignments, key=lambda reassignment: reassignment.id))
 
 
 def adding_of(busy: Iterable[Reassignment]) -> dict[PartitionId, tuple[int, ...]]:

@@ -26,15 +26,15 @@ def catching_up(
     of partitions that have no leader to copy from. Nor are replicas that a reassignment is
     `adding`: as brokers count it (`Partition.isUnderReplicated`), nothing is missed there yet.
     """
-    found: dict[int, list[PartitionId]] = defaultdict(list)
+    by_broker: dict[int, list[PartitionId]] = defaultdict(list)
     live = frozenset(snapshot.broker_ids)
     for partition in snapshot.partitions:
         if partition.leader == NO_LEADER or len(partition.isr) == len(partition.replicas):
             continue
         left_out = {*partition.isr, *partition.offline, *adding.get(partition.id, ())}
         for broker in live & {*partition.replicas} - left_out:
-            found[broker].append(partition.id)
-    return {broker: tuple(ids) for broker, ids in sorted(found.items())}
+            by_broker[broker].append(partition.id)
+    return {broker: tuple(ids) for broker, ids in sorted(by_broker.items())}
 
 
 def ask_bytes_to_go(

@@ -166,8 +166,8 @@ def _each(
 ) -> tuple[LoggerLevel, ...]:
     """What came of it at each broker; all are asked at the same time."""
     return tuple(
-        LoggerLevel(broker, None, None, found) if isinstance(found, KipctlError) else found
-        for broker, found in ask_each(cluster, brokers, act, _DEADLINE_S).items()
+        LoggerLevel(broker, None, None, answer) if isinstance(answer, KipctlError) else answer
+        for broker, answer in ask_each(cluster, brokers, act, _DEADLINE_S).items()
     )
 
 
@@ -227,7 +227,11 @@ def restore_levels(cluster: Cluster, switched: Iterable[LoggerLevel]) -> tuple[L
         _set(broker, connection, before)
         return LoggerLevel(broker, before, before)
 
-    left = [one.broker for one in now.values() if one.before is not None and not is_on(one.before)]
+    left = [
+        level.broker
+        for level in now.values()
+        if level.before is not None and not is_on(level.before)
+    ]
     for _ in range(2):
         if not left:
             break
@@ -267,7 +271,7 @@ def require_all_reported(levels: Sequence[LoggerLevel], action: str) -> None:
     if len(failed) == len(levels) and failed[0].error:
         raise failed[0].error
     raise PartlyDoneError(
-        f"{counted(len(failed), 'broker', of=len(levels))} failed. {_reason(failed)}",
+        f"{counted(len(failed), 'broker', total=len(levels))} failed. {_reason(failed)}",
         _grant(failed) + "Try again: " + _command(action, failed),
     )
 

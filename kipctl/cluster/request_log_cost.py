@@ -24,7 +24,7 @@ def request_rates(urls: Sequence[str], brokers: Sequence[Broker]) -> dict[int, f
     Brokers are left out whose exporter does not answer, or does not say whose it is.
     """
     before = at_once(_scraped, urls, ALL_TIMEOUT_S)
-    if not any(isinstance(one, _Counted) for one in before):
+    if not any(isinstance(answer, _Counted) for answer in before):
         return {}
     time.sleep(SAMPLE_S)
     rates = {}

@@ -126,7 +126,7 @@ def read_records(
     cluster_ids: Collection[str], variables: Mapping[str, str] = os.environ
 ) -> tuple[SwitchedOn, ...]:
     """What is on record of these clusters, the oldest first; what cannot be read is left out."""
-    found = []
+    records = []
     for path in _folder(variables).glob("*.json"):
         try:
             known = plain_json(path.read_text(encoding="utf-8"))
@@ -136,8 +136,8 @@ def read_records(
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             continue
         if record.cluster_id in cluster_ids:
-            found.append(record)
-    return tuple(sorted(found, key=lambda record: record.since))
+            records.append(record)
+    return tuple(sorted(records, key=lambda record: record.since))
 
 
 def record_switched_off(

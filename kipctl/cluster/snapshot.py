@@ -36,7 +36,7 @@ Assignment = Mapping[PartitionId, tuple[int, ...]]
 
 def by_topic(partitions: Iterable[PartitionId]) -> dict[str, tuple[int, ...]]:
     """The numbers of these partitions by topic, all sorted: so Kafka's requests name them."""
-    groups = groupby(sorted(partitions), key=lambda one: one.topic)
+    groups = groupby(sorted(partitions), key=lambda partition: partition.topic)
     return {topic: tuple(id.partition for id in group) for topic, group in groups}
 
 
@@ -261,10 +261,10 @@ def from_metadata(metadata: MetadataResponse) -> Snapshot:
 
 def parse_partition(text: str) -> PartitionId:
     """`orders:3`, or `orders-3` as Kafka's logs write it. Raises UsageError."""
-    found = re.fullmatch(r"(.*[^:])[:-](\d+)", text, re.ASCII)
-    if not found:
+    match = re.fullmatch(r"(.*[^:])[:-](\d+)", text, re.ASCII)
+    if not match:
         raise UsageError(f"{text!r} is not a partition.", "Write topic:number, as in orders:3")
-    return PartitionId(found[1], int(found[2]))
+    return PartitionId(match[1], int(match[2]))
 
 
 def is_glob(pattern: str) -> bool:
@@ -283,14 +283,14 @@ def select(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
     chosen: set[str] = set() if patterns else topics - internal
     for pattern in patterns:
         if is_glob(pattern):
-            found = {t for t in topics if fnmatchcase(t, pattern)} - internal
+            matching = {t for t in topics if fnmatchcase(t, pattern)} - internal
         else:
-            found = {pattern} & topics
-        if not found:
+            matching = {pattern} & topics
+        if not matching:
             kind = "topic matches" if is_glob(pattern) else "topic is named"
             raise UsageError(
                 f"No {kind} {pattern!r}.{did_you_mean(pattern, topics)}",
                 "List them: " + Command("inspect leaders"),
             )
-        chosen |= found
+        chosen |= matching
     return snapshot.only(p.id for p in snapshot.partitions if p.id.topic in chosen)

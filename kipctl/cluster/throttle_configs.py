@@ -57,7 +57,7 @@ class KnownThrottles:
 
 def lists_replica(listed: str | None, partition: int, replica: int) -> bool:
     """Whether a topic's list has this replica of this partition."""
-    entries = [one.strip() for one in (listed or "").split(",")]
+    entries = [entry.strip() for entry in (listed or "").split(",")]
     return ALL_REPLICAS in entries or f"{partition}:{replica}" in entries
 
 
@@ -71,9 +71,9 @@ def removals(
     configs: dict[tuple[str, str], list[str]] = {}
     for setting in settings:
         configs.setdefault((setting.kind, setting.name), []).append(setting.config)
-    for (kind, name), found in sorted(configs.items()):
+    for (kind, name), resource_configs in sorted(configs.items()):
         entity = f"--entity-name {shlex.quote(name)}" if name else "--entity-default"
         yield (
             f"{tool} --alter --entity-type {kind}s {entity} --delete-config"
-            f" {','.join(sorted(found))}"
+            f" {','.join(sorted(resource_configs))}"
         )

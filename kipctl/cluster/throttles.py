@@ -59,14 +59,14 @@ def ask_throttles(cluster: Cluster, snapshot: Snapshot) -> dict[Setting, str]:
         )
         return connection.request(asked)
 
-    found: dict[Setting, str] = {}
+    values: dict[Setting, str] = {}
     for broker, answer in ask_each(cluster, snapshot.broker_ids, ask, _DEADLINE_S).items():
         if isinstance(answer, KipctlError):
             raise answer
         _require_shown(answer)
         for config, source, rate in _set(answer):
             name = ALL_BROKERS if source == ConfigSource.ALL_BROKERS else str(broker)
-            found[Setting(BROKER, name, config)] = rate
+            values[Setting(BROKER, name, config)] = rate
     for topics in chunks(snapshot.topics, _TOPICS_AT_ONCE):
         asked = configs_request(ResourceType.TOPIC, topics, REPLICAS)
         shown = cluster.any_broker().request(asked)
@@ -74,8 +74,8 @@ def ask_throttles(cluster: Cluster, snapshot: Snapshot) -> dict[Setting, str]:
         for result in shown.results:
             for config in REPLICAS:
                 if value := result.values.get(config):
-                    found[Setting(TOPIC, result.resource_name, config)] = value
-    return found
+                    values[Setting(TOPIC, result.resource_name, config)] = value
+    return values
 
 
 def _require_shown(answer: DescribeConfigsResponse) -> None:
@@ -116,7 +116,7 @@ def held_back(
 ) -> dict[int, HeldBack]:
     """The brokers that catch up under a throttle: their replicas, or the leaders', are listed, and
     there is a rate. A pure function."""
-    found = {}
+    by_broker = {}
     for broker, partitions in catching_up(snapshot, adding_of(busy)).items():
         takes = rate_of(values, broker, FOLLOWER_RATE)
         sends: dict[int, int] = {}
@@ -135,13 +135,13 @@ def held_back(
         if held:
             limits = [takes] if takes is not None and is_held_there else []
             limits += [sum(sends.values())] if sends else []
-            found[broker] = HeldBack(tuple(held), min(limits))
-    return found
+            by_broker[broker] = HeldBack(tuple(held), min(limits))
+    return by_broker
 
 
-def _lists(values: Values, replicas: str, one: PartitionId, broker: int) -> bool:
-    listed = values.get(Setting(TOPIC, one.topic, replicas))
-    return lists_replica(listed, one.partition, broker)
+def _lists(values: Values, replicas: str, partition: PartitionId, broker: int) -> bool:
+    listed = values.get(Setting(TOPIC, partition.topic, replicas))
+    return lists_replica(listed, partition.partition, broker)
 
 
 def needed(
@@ -153,10 +153,10 @@ def needed(
     """What something needs now: of topics and brokers that are being reassigned, of partitions
     that catch up under it, or of the brokers that copy `between_disks`. A pure function."""
     topics, brokers = topics_and_brokers(busy)
-    for one in held_back(values, snapshot, busy).values():
-        topics |= {partition.topic for partition in one.partitions}
+    for held in held_back(values, snapshot, busy).values():
+        topics |= {partition.topic for partition in held.partitions}
         # Each of the partition's brokers may lead it next.
-        brokers |= {r for partition in one.partitions for r in snapshot.by_id[partition].replicas}
+        brokers |= {r for partition in held.partitions for r in snapshot.by_id[partition].replicas}
     return frozenset(
         setting
         for setting in values

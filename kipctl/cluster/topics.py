@@ -270,25 +270,26 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
     may be behind, and a new leader knows its high watermark a moment later (KIP-207). Raises
     RefusedError.
     """
-    found: dict[int, int] = {}
+    known: dict[int, int] = {}
     deadline = time.monotonic() + _LEADER_TIMEOUT_S
     while True:
         by_leader: dict[int, list[PartitionId]] = {}
         for partition in take_snapshot(cluster, [topic]).partitions:
-            if partition.id.partition not in found:
+            if partition.id.partition not in known:
                 by_leader.setdefault(partition.leader, []).append(partition.id)
         refused: dict[int, int] = {}
         for leader, led in by_leader.items():
             for offset in only(_offsets_at(cluster, leader, led, timestamp).topics).partitions:
-                into = refused if offset.error_code else found
+                into = refused if offset.error_code else known
                 into[offset.partition_index] = offset.error_code or offset.offset
         if not refused:
-            return found
+            return known
         if not _RETRIABLE.issuperset(refused.values()) or time.monotonic() > deadline:
             break
         time.sleep(_POLL_S)
     partition_index, error = next(
-        (one for one in refused.items() if one[1] not in _RETRIABLE), next(iter(refused.items()))
+        (answer for answer in refused.items() if answer[1] not in _RETRIABLE),
+        next(iter(refused.items())),
     )
     raise refusal(
         f"Offsets of {topic}:{partition_index}",
@@ -311,4 +312,4 @@ def record_count(cluster: Cluster, topic: str, partitions: Collection[int] = ())
     earliest = offsets(cluster, topic, EARLIEST)
     latest = offsets(cluster, topic, LATEST)
     chosen = frozenset(partitions or latest).intersection(latest, earliest)
-    return sum(latest[one] - earliest[one] for one in chosen)
+    return sum(latest[partition] - earliest[partition] for partition in chosen)

@@ -44,7 +44,7 @@ def schema() -> Schema:
 
 def _is_of(command: str) -> Schema:
     """Of this command, or of one that begins with it and is not declared by itself."""
-    longer = [one for one in DOCUMENTS if one.startswith(f"{command} ")]
+    longer = [name for name in DOCUMENTS if name.startswith(f"{command} ")]
     is_of: Schema = {"pattern": f"^{command}( |$)"}
     if longer:
         is_of["not"] = {"pattern": f"^({'|'.join(longer)})( |$)"}
@@ -55,15 +55,15 @@ def _ref(kind: type) -> Schema:
     return {"$ref": _TEMPLATE.format(name=kind.__name__)}
 
 
-def schema_of(kinds: Iterable[type], of: Schema) -> Schema:
+def schema_of(kinds: Iterable[type], whole: Schema) -> Schema:
     """The part of a whole schema that is of these kinds of documents."""
-    return {"$schema": of["$schema"], "anyOf": list(map(_ref, kinds)), "$defs": of["$defs"]}
+    return {"$schema": whole["$schema"], "anyOf": list(map(_ref, kinds)), "$defs": whole["$defs"]}
 
 
-def text(of: Schema) -> str:
+def text(whole: Schema) -> str:
     """A schema as its file has it: a line of each part."""
-    parts = ",\n".join(f"  {dumps(name)}: {dumps(part)}" for name, part in of["$defs"].items())
-    head = dumps({key: value for key, value in of.items() if key != "$defs"})
+    parts = ",\n".join(f"  {dumps(name)}: {dumps(part)}" for name, part in whole["$defs"].items())
+    head = dumps({key: value for key, value in whole.items() if key != "$defs"})
     return f'{head[:-1]}, "$defs": {{\n{parts}\n}}}}\n'
 
 
@@ -104,26 +104,26 @@ def _section(name: str, part: Schema) -> Iterator[str]:
     if said := part.get("description", ""):
         yield " ".join(said.split()) + "\n"
     yield from ("| key | what it is |", "|---|---|")
-    for key, of in part.get("properties", {}).items():
+    for key, field in part.get("properties", {}).items():
         optional = "" if key in part.get("required", ()) else ", not always there"
         meaning = f": {MEASURES[key].meaning}" if key in MEASURES else ""
-        yield f"| `{key}` | {_type(of)}{optional}{meaning} |"
+        yield f"| `{key}` | {_type(field)}{optional}{meaning} |"
 
 
 _WORDS = {"integer": "whole number", "string": "text", "boolean": "true or false"}
 
 
-def _type(of: Mapping[str, Any]) -> str:
+def _type(part: Mapping[str, Any]) -> str:
     """A type in words, with links to the parts that it is made of."""
-    if "$ref" in of:
-        return _linked(of["$ref"].rpartition("/")[2])
-    if "anyOf" in of:
-        return " or ".join(map(_type, of["anyOf"]))
-    kind: str = of.get("type", "anything")
+    if "$ref" in part:
+        return _linked(part["$ref"].rpartition("/")[2])
+    if "anyOf" in part:
+        return " or ".join(map(_type, part["anyOf"]))
+    kind: str = part.get("type", "anything")
     if kind == "array":
-        return f"list of {_type(of.get('items', {}))}"
+        return f"list of {_type(part.get('items', {}))}"
     if kind == "object":
-        return f"{_type(of.get('additionalProperties', {}))} by name"
+        return f"{_type(part.get('additionalProperties', {}))} by name"
     return _WORDS.get(kind, kind)
 
 

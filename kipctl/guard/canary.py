@@ -92,13 +92,13 @@ class RecentLatencies:
         for _, took, records in self._latencies:
             latencies.add(took, records)
         waits.add(np.array([wait_us for _, wait_us in self._waits.values()], dtype=np.int64))
-        found: dict[str, float | None] = {}
+        values: dict[str, float | None] = {}
         for condition in conditions:
             spread = (waits if condition.kind is Kind.MOVED_WAIT else latencies).distribution
             recent = spread.quantile(condition.percentile / 100) / 1e6
             nothing_settled = condition.kind is Kind.LATENCY and not spread.total
-            found[condition.text] = None if nothing_settled else recent
-        return found
+            values[condition.text] = None if nothing_settled else recent
+        return values
 
 
 @dataclass(slots=True)

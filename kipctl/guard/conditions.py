@@ -137,10 +137,10 @@ def parse_guard(text: str) -> Condition:
     """A condition such as `urp > 10` or `p99 > 50ms for 10s`. Raises UsageError."""
     words = " ".join(text.split())
     for shape in _SHAPES:
-        found = shape.fullmatch(words)
-        if found is None:
+        match = shape.fullmatch(words)
+        if match is None:
             continue
-        parts = found.groupdict()
+        parts = match.groupdict()
         held_s = _seconds(parts["held"], parts["held_unit"]) if parts["held"] else 0.0
         if "share" in parts:
             times = float(parts.get("times") or 0.0)
@@ -180,10 +180,10 @@ def _seconds(number: str, unit: str) -> float:
 def _labels(text: str, guard: str) -> tuple[tuple[str, str], ...]:
     labels = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        found = _LABEL.fullmatch(part)
-        if found is None:
+        match = _LABEL.fullmatch(part)
+        if match is None:
             raise UsageError(f"{guard!r}: {part!r} is no label.", 'Write it as name="value".')
-        labels.append((found[1], found[2]))
+        labels.append((match[1], match[2]))
     return tuple(labels)
 
 
@@ -202,7 +202,7 @@ def count_partitions(
     Replicas that a reassignment is `adding` are not missed before they are there, as brokers count
     it (`Partition.isUnderReplicated`, since Kafka 2.5).
     """
-    found = 0
+    count = 0
     for partition in snapshot.partitions:
         isr = frozenset(partition.isr) | (frozenset(partition.replicas) & {away})
         added = frozenset((adding or {}).get(partition.id, ()))
@@ -212,18 +212,18 @@ def count_partitions(
             return None
         match kind:
             case Kind.UNDER_REPLICATED:
-                found += is_behind
+                count += is_behind
             case Kind.UNDER_MIN_ISR:
-                found += least is not None and len(isr) < least
+                count += least is not None and len(isr) < least
             case Kind.AT_MIN_ISR:
-                found += is_behind and least is not None and len(isr) <= least
+                count += is_behind and least is not None and len(isr) <= least
             case Kind.OFFLINE:
-                found += partition.leader == NO_LEADER and not (
+                count += partition.leader == NO_LEADER and not (
                     away in partition.replicas and set(partition.isr) <= {away}
                 )
             case _:
                 raise ValueError(f"{kind} is no count of partitions")
-    return found
+    return count
 
 
 class Verdict(StrEnum):

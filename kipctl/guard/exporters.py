@@ -43,7 +43,7 @@ class Exporters:
 
     def started_at(self, broker: int) -> float | None:
         """When the broker's process started; None where that is not known."""
-        known = tuple(url for url, of in self._brokers.items() if of == broker)
+        known = tuple(url for url, broker_id in self._brokers.items() if broker_id == broker)
         for answer in self._ask(known or self.urls).values():
             if isinstance(answer, ExporterAnswer) and answer.broker == broker:
                 return answer.started_at
@@ -73,8 +73,8 @@ class Exporters:
     ) -> dict[str, ExporterAnswer | KipctlError]:
         """What each answers of metrics of these names, or why it does not, in `_TIMEOUT_S`."""
         wanted = {STARTED, *APP_INFO, *names}
-        found = at_once(lambda url: _answer_of(url, wanted), urls, _TIMEOUT_S)
-        answers = dict(zip(urls, found, strict=True))
+        results = at_once(lambda url: _answer_of(url, wanted), urls, _TIMEOUT_S)
+        answers = dict(zip(urls, results, strict=True))
         for url, answer in answers.items():
             if isinstance(answer, ExporterAnswer) and answer.broker is not None:
                 self._brokers[url] = answer.broker
@@ -86,7 +86,7 @@ def worst_value(
 ) -> float | None:
     """The value nearest the limit, or farthest beyond it, of all samples of that name that have
     those labels. None when an exporter has none, or did not answer. A pure function."""
-    found: list[float] = []
+    values: list[float] = []
     for answer in answers.values():
         if isinstance(answer, KipctlError):
             return None
@@ -98,10 +98,10 @@ def worst_value(
         ]
         if not of_one:
             return None
-        found += of_one
-    if not found or any(value != value for value in found):  # NaN
+        values += of_one
+    if not values or any(value != value for value in values):  # NaN
         return None
-    return max(found) if condition.sign.startswith(">") else min(found)
+    return max(values) if condition.sign.startswith(">") else min(values)
 
 
 def _answer_of(url: str, names: Collection[str]) -> ExporterAnswer:

@@ -238,8 +238,8 @@ class Lab:
 
     def node(self, node_id: int) -> Node:
         """Raises UsageError when the lab has no such node."""
-        if found := next((node for node in self.nodes if node.id == node_id), None):
-            return found
+        if node := next((node for node in self.nodes if node.id == node_id), None):
+            return node
         ids = ", ".join(str(node.id) for node in self.nodes)
         raise UsageError(f"Lab {self.name!r} has no node {node_id}.", f"Its nodes are {ids}.")
 

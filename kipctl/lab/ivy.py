@@ -125,7 +125,7 @@ def _fetch(
     trust = "" if download.pinned.exists() else _TRUST
     progress(f"Fetching {download.title}: about {download.size_mb} MB, once.{trust}")
     said: deque[str] = deque(maxlen=400)
-    found = arrived = 0
+    modules = arrived = 0
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -140,14 +140,14 @@ def _fetch(
             for line in filter(str.strip, ivy.stdout):
                 said.append(line.strip())
                 if line.startswith("\tfound "):
-                    found += 1
-                    if found % 10 == 0:
-                        progress(f"Fetching {download.title}: found {found} modules.")
+                    modules += 1
+                    if modules % 10 == 0:
+                        progress(f"Fetching {download.title}: found {modules} modules.")
                 elif "[SUCCESSFUL ]" in line:
                     arrived += 1
                     if arrived % 10 == 0:
-                        text = f"Fetching {download.title}: {arrived} of {found} jars."
-                        progress(ProgressText(text, arrived, found))
+                        text = f"Fetching {download.title}: {arrived} of {modules} jars."
+                        progress(ProgressText(text, arrived, modules))
         except BaseException:
             ivy.kill()
             raise

@@ -27,11 +27,11 @@ class Java:
 def find_java() -> Java:
     """The `java` of JAVA_HOME, else of PATH. Raises UsageError for none, or an old one."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which(str(Path(home, "bin", "java")) if home else "java")
-    if found is None:
+    executable = shutil.which(str(Path(home, "bin", "java")) if home else "java")
+    if executable is None:
         where = f"JAVA_HOME ({home}) has no bin/java" if home else "There is no java on the PATH"
         raise UsageError(f"{where}; the lab runs Kafka, which needs it.", _INSTALL)
-    path = Path(found).resolve()
+    path = Path(executable).resolve()
     version = _stated_version(path)
     major = re.match(r"(?:1\.)?(\d+)", version)
     if major is None or int(major[1]) < NEEDED_VERSION:

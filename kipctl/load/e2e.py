@@ -180,9 +180,9 @@ class EndToEndLoad(Load[ProduceOutcome, EndToEndDocument]):
         return self._watch.whole_run(outcome) if self._watch and self._forever else None
 
     def of_record(self, recorder: Recorder, outcome: ProduceOutcome) -> Recorder:
-        if not (of := self._whole_run(outcome)):
+        if not (run := self._whole_run(outcome)):
             return recorder
-        return recorder.limited_to(outcome.generated, of["kept_from_seconds"], of["seconds"])
+        return recorder.limited_to(outcome.generated, run["kept_from_seconds"], run["seconds"])
 
     def result(
         self,

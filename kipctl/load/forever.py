@@ -148,9 +148,9 @@ class _DatasetFiles:
     def new_rows(self) -> IntRows:
         """All that was written since the last call."""
         before = self.reader.number
-        found = read_all(self.reader.new_rows)
+        rows = read_all(self.reader.new_rows)
         self.over.extend((number, now_us()) for number in range(before, self.reader.number))
-        return found
+        return rows
 
     def remove_before(self, moment_us: int) -> None:
         """Remove files that were over by then."""
@@ -190,7 +190,7 @@ class Watch:
     @property
     def kept_since_us(self) -> int | None:
         """From when on all rows are kept (monotonic); None if none was removed."""
-        return max(one.kept_since_us for one in self._followed.values()) or None
+        return max(files.kept_since_us for files in self._followed.values()) or None
 
     def load_is_over(self) -> None:
         """No more is produced; and from now on nothing is removed, as somebody reads it."""
@@ -199,11 +199,11 @@ class Watch:
     def look(self) -> None:
         """Count what was written since, and remove what is old."""
         until_us = now_us() - _WRITTEN_US
-        rows = {name: one.new_rows() for name, one in self._followed.items()}
+        rows = {name: files.new_rows() for name, files in self._followed.items()}
         self.totals.add(rows, until_us)
         if self._how.forever and not self._is_over:
-            for one in self._followed.values():
-                one.remove_before(now_us() - round(self._how.keep_s * 1e6))
+            for files in self._followed.values():
+                files.remove_before(now_us() - round(self._how.keep_s * 1e6))
         if self._server:
             schedule = self._schedule
             due = (

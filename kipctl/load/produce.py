@@ -165,7 +165,7 @@ def produce_observed(
 
 def report_unconnected(writer: Probe[ProduceOutcome], message: Callable[[str], None]) -> None:
     """Say so when a run that is over began without a connection to some leader."""
-    unconnected = sorted({one for part in writer.results for one in part.outcome.unconnected})
+    unconnected = sorted({broker for part in writer.results for broker in part.outcome.unconnected})
     if unconnected:
         brokers = ", ".join(map(str, unconnected))
         message(

@@ -28,9 +28,9 @@ def acknowledged_ends(results: Sequence[ProbeResult[ProduceOutcome]]) -> dict[in
     ends: dict[int, WrittenTo] = {}
     for part in results:
         for rows in chunks(raw_path(part.directory, "batches"), len(COLUMNS["batches"])):
-            for partition, found in ends_of(rows).items():
-                former = ends.get(partition, found)
-                first, last = sorted((former, found), key=lambda one: one.acked_us)
+            for partition, end in ends_of(rows).items():
+                former = ends.get(partition, end)
+                first, last = sorted((former, end), key=lambda written: written.acked_us)
                 ends[partition] = (
                     WrittenTo(
                         max(first.end, last.end), min(first.sent_us, last.sent_us), last.acked_us
@@ -57,9 +57,9 @@ def ends_of(batches: IntRows) -> dict[int, WrittenTo]:
     for index in np.unique(partition).tolist():
         own = np.flatnonzero(partition == index)
         last = own[np.argmax(acked[own])]
-        together = own[acked[own] >= sent[last]]
+        concurrent = own[acked[own] >= sent[last]]
         ends[index] = WrittenTo(
-            int(after[together].max()), int(sent[together].min()), int(acked[last])
+            int(after[concurrent].max()), int(sent[concurrent].min()), int(acked[last])
         )
     return ends
 

@@ -94,12 +94,12 @@ def _outcome(running: RunningTap, rows: Path | None) -> TapOutcome:
         return running.stop()
     except ChildDiedError as died:
         if rows:
-            found = left_in(rows, died.what, running.shown)
+            outcome = left_in(rows, died.what, running.shown)
         else:
-            found = running.shown and replace(running.shown, failure=died.what)
-        if not found:
+            outcome = running.shown and replace(running.shown, failure=died.what)
+        if not outcome:
             raise
-        return found
+        return outcome
 
 
 def record(run: Run, rows: Path, outcome: TapOutcome, servers: str, document: TapDocument) -> None:
@@ -143,8 +143,8 @@ def _count_records(document: TapDocument, outcome: TapOutcome, rows: Path) -> No
         of_names[at_host if at_host in names else client["client_id"]].append(client)
     for name, clients in of_names.items():
         if name in by_name and len(clients) == 1:
-            found = by_name[name].distribution
-            of_client = [found.quantile(q) for q in (0.5, 0.99, 1)]
+            latency = by_name[name].distribution
+            of_client = [latency.quantile(q) for q in (0.5, 0.99, 1)]
             clients[0]["records_took_ms"] = _milliseconds(of_client)
 
 
@@ -199,10 +199,10 @@ def described(
 
 def _doubts(outcome: TapOutcome) -> list[str]:
     """What spoils what was seen, each in a sentence."""
-    found = {doubt for client in outcome.clients for doubt in client.seen.doubts}
-    busy = max(outcome.busy or 0.0, outcome.most_busy if Doubt.BUSY in found else 0.0)
+    client_doubts = {doubt for client in outcome.clients for doubt in client.seen.doubts}
+    busy = max(outcome.busy or 0.0, outcome.most_busy if Doubt.BUSY in client_doubts else 0.0)
     said = list(doubts(Observed(measured_p99_ms=0.0, busy=busy)))
-    if Doubt.TAP in found:
+    if Doubt.TAP in client_doubts:
         said.append(
             f"The tap itself went on up to {outcome.late_us / 1000:.1f} ms late (p99) and "
             "more: use a machine that has less to do. More: " + Command("explain client-late")
@@ -299,15 +299,15 @@ def _named(errors: Counter[int]) -> dict[str, int]:
 
 def conditions(spec: TapSpec) -> Conditions:
     """What the tap changes on the way; empty for one that only looks on."""
-    found: Conditions = {}
+    document: Conditions = {}
     if spec.caps:
-        found["cap"] = {api_name(key): highest for key, highest in spec.caps}
+        document["cap"] = {api_name(key): highest for key, highest in spec.caps}
     if spec.delays:
-        found["delay_ms"] = {api_name(key): delay_us / 1000 for key, delay_us in spec.delays}
+        document["delay_ms"] = {api_name(key): delay_us / 1000 for key, delay_us in spec.delays}
     if spec.drop_hints:
-        found["drop_hints"] = True
+        document["drop_hints"] = True
     if spec.stale_metadata_us:
-        found["stale_metadata_ms"] = spec.stale_metadata_us / 1000
+        document["stale_metadata_ms"] = spec.stale_metadata_us / 1000
     if spec.resets_per_s:
-        found["resets_per_minute"] = round(spec.resets_per_s * 60, 3)
-    return found
+        document["resets_per_minute"] = round(spec.resets_per_s * 60, 3)
+    return document

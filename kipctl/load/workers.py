@@ -181,7 +181,7 @@ class RunningWorkers(Generic[AnyOutcome]):
     def new_rows(self, dataset: str) -> IntRows:
         """The rows of a dataset written since the last call, on this machine's clock."""
         shared, width = self._job.order.shared, len(COLUMNS[dataset])
-        found = [np.empty((0, width), dtype=np.int64)]
+        parts = [np.empty((0, width), dtype=np.int64)]
         for worker in self._workers:
             begun = shared.begun(worker)
             if begun is None:
@@ -189,8 +189,8 @@ class RunningWorkers(Generic[AnyOutcome]):
             path = raw_path(shared.directory(worker), dataset)
             reader = self._readers.setdefault((worker, dataset), RowReader(path, width))
             rows = reader.new_rows()
-            found.append(shifted(rows, dataset, self.schedule.start_us - begun.start_us))
-        return np.concatenate(found)
+            parts.append(shifted(rows, dataset, self.schedule.start_us - begun.start_us))
+        return np.concatenate(parts)
 
     def is_done_by(self, time_us: int) -> bool:
         """Whether all are done; waits for it until a moment of the monotonic clock."""

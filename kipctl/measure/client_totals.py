@@ -66,7 +66,7 @@ class ClientTotals:
         is_refused = np.isin(rows[:, REDIRECT["error"]], sorted(LEADER_ERRORS))
         refused = rows[is_refused]
         self.refused.update(
-            Decision(one).name.lower() for one in refused[:, REDIRECT["decision"]].tolist()
+            Decision(code).name.lower() for code in refused[:, REDIRECT["decision"]].tolist()
         )
         self.appended_then_failed += int((refused[:, REDIRECT["base_offset"]] >= 0).sum())
         self.same_epoch_retries += int(refused[:, REDIRECT["same_epoch_retry"]].sum())
@@ -87,7 +87,7 @@ class ClientTotals:
         """The same, of that dataset: bytes are of requests and responses."""
         calls = rpcs[rpcs[:, RPC["api_key"]] == ApiKey.METADATA]
         self.metadata.update(
-            MetadataCause(one).name.lower() for one in calls[:, RPC["cause"]].tolist()
+            MetadataCause(cause).name.lower() for cause in calls[:, RPC["cause"]].tolist()
         )
         self.metadata_bytes += int(calls[:, [RPC["request_bytes"], RPC["response_bytes"]]].sum())
         self.metadata_waited_for += int(calls[:, RPC["critical"]].sum())
@@ -128,7 +128,7 @@ class ClientTotals:
             "moves": self.moves,
             "same_epoch_retries": self.same_epoch_retries,
             "client_share_ms": _spent_ms(self.client_share),
-            "phases_ms": Phases(**{name: _spent_ms(of) for name, of in self.phases.items()}),  # type: ignore[typeddict-item]
+            "phases_ms": Phases(**{name: _spent_ms(times) for name, times in self.phases.items()}),  # type: ignore[typeddict-item]
         }
 
     @property
@@ -229,8 +229,8 @@ class WholeBatches:
 
     def add(self, rows: IntRows) -> IntRows:
         """Rows of batches that are whole. The last one is, when nothing has come since."""
-        found = np.concatenate([self._held, rows])
-        starts = np.flatnonzero(found[:, REDIRECT["attempt"]] == 1)
-        whole = int(starts[-1]) if len(rows) and len(starts) else len(found) * (not len(rows))
-        self._held = found[whole:].copy()
-        return found[:whole]
+        attempts = np.concatenate([self._held, rows])
+        starts = np.flatnonzero(attempts[:, REDIRECT["attempt"]] == 1)
+        whole = int(starts[-1]) if len(rows) and len(starts) else len(attempts) * (not len(rows))
+        self._held = attempts[whole:].copy()
+        return attempts[:whole]

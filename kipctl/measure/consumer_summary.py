@@ -131,11 +131,11 @@ class Answers:
 
     def _add_of_broker(self, key: tuple[int, int], rows: IntRows) -> None:
         column = _column(rows)
-        found = self.brokers.setdefault(key, _FromBroker(int(column("broker_rack")[0])))
-        found.answers += len(rows)
-        found.records += int(column("records").sum())
-        found.bytes += int(column("bytes").sum())
-        found.partitions.update(np.unique(column("partition")[column("records") > 0]).tolist())
+        broker = self.brokers.setdefault(key, _FromBroker(int(column("broker_rack")[0])))
+        broker.answers += len(rows)
+        broker.records += int(column("records").sum())
+        broker.bytes += int(column("bytes").sum())
+        broker.partitions.update(np.unique(column("partition")[column("records") > 0]).tolist())
 
 
 def reads_of(
@@ -207,20 +207,20 @@ def fetches(run: MeasuredConsume) -> Fetches:
 def brokers(run: MeasuredConsume) -> list[ReadFrom]:
     """What was read from each broker, as leader and as follower; `share` is of the bytes."""
     racks, own_rack = run.outcome.racks, run.outcome.spec.config.client_rack
-    total = sum(of.bytes for of in run.answers.brokers.values())
+    total = sum(read.bytes for read in run.answers.brokers.values())
     return [
         {
             "broker": broker,
-            "rack": racks[of.rack] if of.rack != _NONE else None,
+            "rack": racks[read.rack] if read.rack != _NONE else None,
             "read_as": "leader" if is_leader else "follower",
-            "partitions": len(of.partitions),
-            "answers": of.answers,
-            "records": of.records,
-            "bytes": of.bytes,
-            "share": round(of.bytes / total, 6) if total else 0.0,
-            "local": None if of.rack == _NONE or not own_rack else racks[of.rack] == own_rack,
+            "partitions": len(read.partitions),
+            "answers": read.answers,
+            "records": read.records,
+            "bytes": read.bytes,
+            "share": round(read.bytes / total, 6) if total else 0.0,
+            "local": None if read.rack == _NONE or not own_rack else racks[read.rack] == own_rack,
         }
-        for (broker, is_leader), of in sorted(run.answers.brokers.items())
+        for (broker, is_leader), read in sorted(run.answers.brokers.items())
     ]
 
 

@@ -69,14 +69,14 @@ def match_delivery(
     times = record_times(matching.delivered(), start_us, interval_ns, skip_records)
     extra = max(0, matching.read - matching.twice - matching.records)
     # After DUPLICATE_SEQUENCE_NUMBER nobody knows the offset: if it was read, it is among these.
-    found = min(matching.unplaced, extra)
-    delivered = matching.records + found
+    unplaced = min(matching.unplaced, extra)
+    delivered = matching.records + unplaced
     return Delivery(
         times=times,
         delivered=delivered,
         missing=matching.acknowledged - delivered,
         twice=matching.twice,
-        extra=extra - found,
+        extra=extra - unplaced,
     )
 
 

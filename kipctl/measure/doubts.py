@@ -42,32 +42,32 @@ class Observed:
     is_answered: bool = True
 
 
-def doubts(of: Observed) -> tuple[str, ...]:
+def doubts(run: Observed) -> tuple[str, ...]:
     """What spoils the run, each in a sentence that says what to do, with the command that says
     more: its id never changes."""
-    return tuple(f"{says} {_more(name)}" for name, says in _doubts(of))
+    return tuple(f"{says} {_more(name)}" for name, says in _doubts(run))
 
 
 def _more(name: str) -> str:
     return "More: " + Command("explain", name)
 
 
-def _doubts(of: Observed) -> Iterator[tuple[str, str]]:
+def _doubts(run: Observed) -> Iterator[tuple[str, str]]:
     """The name of each, and what it says."""
-    if is_late(of.loop_lag_ms, of.measured_p99_ms):
+    if is_late(run.loop_lag_ms, run.measured_p99_ms):
         yield (
             "client-late",
-            f"The client itself went on up to {of.loop_lag_ms:.1f} ms late (p99): use a machine "
+            f"The client itself went on up to {run.loop_lag_ms:.1f} ms late (p99): use a machine "
             "that has less to do, a lower --throughput, or --workers.",
         )
-    if of.busy is not None and of.busy > MAX_BUSY:
+    if run.busy is not None and run.busy > MAX_BUSY:
         yield (
             "machine-busy",
-            f"This machine was {100 * of.busy:.0f} % busy: what is measured is also waiting for a "
+            f"This machine was {100 * run.busy:.0f} % busy: what is measured is also waiting for a "
             "core.",
         )
-    if of.first and of.last and min(of.first.total, of.last.total) >= _LEAST_RECORDS:
-        first_ms, last_ms = (one.quantile(0.5) / 1000 for one in (of.first, of.last))
+    if run.first and run.last and min(run.first.total, run.last.total) >= _LEAST_RECORDS:
+        first_ms, last_ms = (times.quantile(0.5) / 1000 for times in (run.first, run.last))
         if first_ms >= _COLD_RATIO * last_ms and first_ms - last_ms >= _COLD_LEAST_MS:
             yield (
                 "brokers-cold",
@@ -75,16 +75,16 @@ def _doubts(of: Observed) -> Iterator[tuple[str, str]]:
                 f"{last_ms:.1f} ms (p50): leave the beginning out with --warmup-records, or do "
                 "before it, with the same --during, a run of 10 s that does not count.",
             )
-    if of.moves is not None and not of.is_answered:
+    if run.moves is not None and not run.is_answered:
         yield (
             "acks-0",
             "With acks=0 no answer refuses a batch: moved leaders are not met, and what they cost "
             "is not seen. Use acks=1 or acks=all.",
         )
-    elif of.moves is not None and of.moves < MIN_MOVES:
+    elif run.moves is not None and run.moves < MIN_MOVES:
         yield (
             "few-moves",
-            f"Only {counted(of.moves, 'moved leader', 'were')} met, {MIN_MOVES} are wanted: let"
+            f"Only {counted(run.moves, 'moved leader', 'were')} met, {MIN_MOVES} are wanted: let"
             " more of them "
             "move, or send to more partitions.",
         )

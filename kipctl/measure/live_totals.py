@@ -117,15 +117,15 @@ class ProducerTotals:
 
     def _add_times(self, batches: IntRows, times: LiveRecordTimes) -> tuple[int, Distribution]:
         """Count records after the warm-up; how many there are in all, and how long they took."""
-        found = record_times([batches], self.start_us, self._interval_ns)
+        all_times = record_times([batches], self.start_us, self._interval_ns)
         is_warm = batches[:, BATCH["first_seq"]].min(initial=self._warmup) >= self._warmup
         times.add(
-            found
+            all_times
             if is_warm
             else record_times([batches], self.start_us, self._interval_ns, self._warmup)
         )
         done = batches[batches[:, BATCH["error"]] == 0]
-        return int(done[:, BATCH["records"]].sum()), found.latency
+        return int(done[:, BATCH["records"]].sum()), all_times.latency
 
 
 class ConsumerTotals:
@@ -185,13 +185,13 @@ class EndToEndTotals(ProducerTotals):
         delivered = matching.records + matching.late
         extra = max(0, matching.read - matching.twice - delivered)
         # As in `deliver`: those whose offset nobody knows are among these.
-        found = min(matching.unplaced, extra)
+        unplaced = min(matching.unplaced, extra)
         return Delivery(
             times=self.delivered.record_times,
-            delivered=delivered + found,
-            missing=matching.acknowledged - delivered - found,
+            delivered=delivered + unplaced,
+            missing=matching.acknowledged - delivered - unplaced,
             twice=matching.twice,
-            extra=extra - found,
+            extra=extra - unplaced,
         )
 
     def add(self, rows: NewRows, until_us: int) -> None:

@@ -106,18 +106,18 @@ class LostOffsets:
 
     def remove(self, partition: int, begin: int, end: int) -> int:
         """How many of these offsets are lost; they are not any more."""
-        left, found = [], 0
+        left, lost = [], 0
         for first, after, acked_us in self._of_partition.get(partition, ()):
-            of, to = max(first, begin), min(after, end)
-            if of >= to:
+            start, to = max(first, begin), min(after, end)
+            if start >= to:
                 left.append((first, after, acked_us))
                 continue
-            found += to - of
-            pieces = ((first, of, acked_us), (to, after, acked_us))
+            lost += to - start
+            pieces = ((first, start, acked_us), (to, after, acked_us))
             left += [piece for piece in pieces if piece[0] < piece[1]]
-        if found:
+        if lost:
             self._of_partition[partition] = left
-        return found
+        return lost
 
     def forget(self, before_us: int) -> None:
         """Those that were acknowledged before then."""

@@ -66,7 +66,9 @@ class Matcher:
         """Those that were acknowledged at an offset."""
         acknowledged = rows[rows[:, BATCH["error"]] == 0]
         placed = _with_offset(rows)
-        records, with_offset = (int(of[:, BATCH["records"]].sum()) for of in (acknowledged, placed))
+        records, with_offset = (
+            int(batches[:, BATCH["records"]].sum()) for batches in (acknowledged, placed)
+        )
         self.acknowledged += records
         self.unplaced += records - with_offset
         self._last_us = max(self._last_us, int(placed[:, BATCH["acked_us"]].max(initial=0)))
@@ -108,8 +110,8 @@ class Matcher:
         read = work.read
         back = read[:, BEGIN] < self._coverage.ends.before_each(read[:, PARTITION], read[:, END])
         again = work.spans[:, REREAD] == 1
-        found = (batches[1:][overlap], read[back], work.spans[again])
-        return np.unique(np.concatenate(found)[:, PARTITION])
+        ambiguous = (batches[1:][overlap], read[back], work.spans[again])
+        return np.unique(np.concatenate(ambiguous)[:, PARTITION])
 
     def _all_at_once(self, work: "_Unmatched") -> "_Matched":
         """Where each offset is that of one batch, and was read once."""
@@ -278,7 +280,7 @@ class _Partition:
             until, on = min(end, batch.base), max(begin, batch.last + 1)
             pieces = [piece for piece in ((begin, until), (on, end)) if piece[0] < piece[1]]
             left += [[partition, *piece, time_us, again] for piece in pieces]
-            self.reread_as_other += again * (end - begin - sum(to - of for of, to in pieces))
+            self.reread_as_other += again * (end - begin - sum(to - start for start, to in pieces))
         delivered = batch.row.copy()
         delivered[BATCH["acked_us"]] = time_us
         self._delivered.append(delivered[np.newaxis])
@@ -350,16 +352,16 @@ def _offsets_go_back(spans: Iterable[IntRows]) -> bool:
 
 
 def _with_records(reads: IntRows) -> IntRows:
-    found: IntRows = reads[reads[:, READ["records"]] > 0]
-    return found
+    with_records: IntRows = reads[reads[:, READ["records"]] > 0]
+    return with_records
 
 
 def _with_offset(batches: IntRows) -> IntRows:
     """Those that were acknowledged at an offset; with acks=0, for one, none is."""
-    found: IntRows = batches[
+    with_offset: IntRows = batches[
         (batches[:, BATCH["error"]] == 0) & (batches[:, BATCH["base_offset"]] >= 0)
     ]
-    return found
+    return with_offset
 
 
 def _batch_spans(batches: IntRows) -> IntRows:
@@ -402,7 +404,8 @@ def _without(spans: IntRows, batches: IntRows, by: IntRows) -> IntRows:
     """What of the spans is left without the batches, each of which is held by span `by`."""
     order = np.lexsort((batches[:, BATCH["base_offset"]], by))
     by, base, after = (
-        of[order] for of in (by, batches[:, BATCH["base_offset"]], _last_offset(batches) + 1)
+        column[order]
+        for column in (by, batches[:, BATCH["base_offset"]], _last_offset(batches) + 1)
     )
     is_first, is_last = np.diff(by, prepend=-1) != 0, np.diff(by, append=-1) != 0
     before = spans[by]

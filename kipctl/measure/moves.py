@@ -52,17 +52,17 @@ def moves(redirects: IntRows) -> IntRows:
     order = np.lexsort((generation, batch))
     is_next = np.diff(batch[order], prepend=0) | np.diff(generation[order], prepend=0)
     batch = np.cumsum(is_next != 0)
-    of = {name: redirects[order, column] for name, column in REDIRECT.items()}
-    not_ready = of["not_ready_us"] > 0
-    refused = np.isin(of["error"], sorted(LEADER_ERRORS)) | not_ready
-    went_on = refused & (of["to_epoch"] > of["from_epoch"])
-    epoch = np.where(not_ready, of["from_epoch"], _UNKNOWN)
-    epoch = np.where(went_on, of["to_epoch"], epoch)
+    columns = {name: redirects[order, column] for name, column in REDIRECT.items()}
+    not_ready = columns["not_ready_us"] > 0
+    refused = np.isin(columns["error"], sorted(LEADER_ERRORS)) | not_ready
+    went_on = refused & (columns["to_epoch"] > columns["from_epoch"])
+    epoch = np.where(not_ready, columns["from_epoch"], _UNKNOWN)
+    epoch = np.where(went_on, columns["to_epoch"], epoch)
     epoch = _filled(_filled(epoch[::-1], batch[::-1])[::-1], batch)
     kept = (epoch != _UNKNOWN) & _has_been_refused(batch, refused)
-    waited = of["backoff_us"] + of["metadata_us"]
+    waited = columns["backoff_us"] + columns["metadata_us"]
     # By batch first: what one batch waited for a move adds up.
-    which = (of["topic"], of["partition"], of["topic_generation"], epoch)
+    which = (columns["topic"], columns["partition"], columns["topic_generation"], epoch)
     key = np.stack([*which, batch], axis=1)[kept]
     of_batches, of_row = np.unique(key, axis=0, return_inverse=True)
     of_row = of_row.reshape(-1)
@@ -70,13 +70,13 @@ def moves(redirects: IntRows) -> IntRows:
     np.add.at(waits, of_row, waited[kept])
     refusals = np.zeros(len(of_batches), dtype=np.int64)
     np.add.at(refusals, of_row, not_ready[kept].astype(np.int64))
-    found, of_batch = np.unique(of_batches[:, : len(which)], axis=0, return_inverse=True)
+    move_keys, of_batch = np.unique(of_batches[:, : len(which)], axis=0, return_inverse=True)
     of_batch = of_batch.reshape(-1)
-    longest = np.zeros(len(found), dtype=np.int64)
+    longest = np.zeros(len(move_keys), dtype=np.int64)
     np.maximum.at(longest, of_batch, waits)
-    not_ready_in = np.zeros(len(found), dtype=np.int64)
+    not_ready_in = np.zeros(len(move_keys), dtype=np.int64)
     np.add.at(not_ready_in, of_batch, refusals)
-    return np.column_stack([found, longest, not_ready_in, np.bincount(of_batch)])
+    return np.column_stack([move_keys, longest, not_ready_in, np.bincount(of_batch)])
 
 
 def _has_been_refused(batch: IntRows, refused: _Truths) -> _Truths:
@@ -85,8 +85,8 @@ def _has_been_refused(batch: IntRows, refused: _Truths) -> _Truths:
     number = np.cumsum(np.diff(batch, prepend=batch[0] - 1) != 0) - 1
     upto: IntRows = np.cumsum(refused)
     before: IntRows = upto[first] - refused[first]
-    found: _Truths = upto > before[number]
-    return found
+    is_refused: _Truths = upto > before[number]
+    return is_refused
 
 
 def _filled(epoch: IntRows, batch: IntRows) -> IntRows:
@@ -124,22 +124,26 @@ def waits_document(waits: Distribution, not_ready: int) -> Moves:
     }
 
 
-def moves_sentence(found: Moves, client: str = "client", made: int = 0) -> str:
+def moves_sentence(document: Moves, client: str = "client", made: int = 0) -> str:
     """How many leaders were met that had moved, of those `made` to, and how long the client waited
     for each."""
-    of_made = f" of {made:,}" if made and made >= found["met"] else ""
-    if not found["met"]:
+    of_made = f" of {made:,}" if made and made >= document["met"] else ""
+    if not document["met"]:
         return f"Moved leaders: 0{of_made} were met."
-    waits = found["wait_ms"]
+    waits = document["wait_ms"]
     return (
-        f"Moved leaders: {found['met']:,}{of_made} were met; the {client} waited p50 "
+        f"Moved leaders: {document['met']:,}{of_made} were met; the {client} waited p50 "
         f"{waits['p50']:,.1f} ms, p99 {waits['p99']:,.1f} ms, at most {waits['max']:,.1f} ms."
     )
 
 
 def moves_sentences(of_clients: Mapping[str, Moves]) -> tuple[str, ...]:
     """The same of each client that met any."""
-    return tuple(moves_sentence(of, client) for client, of in of_clients.items() if of["met"])
+    return tuple(
+        moves_sentence(document, client)
+        for client, document in of_clients.items()
+        if document["met"]
+    )
 
 
 def wait_ms(met: IntRows, q: float = 0.5) -> float | None:

@@ -176,7 +176,7 @@ def all_healths(of_workers: Sequence[Health | None]) -> Health | None:
 
     It is not known (None) unless that of each is.
     """
-    known = [one for one in of_workers if one is not None]
+    known = [health for health in of_workers if health is not None]
     if len(known) < len(of_workers):
         return None
     return Health(
@@ -197,5 +197,5 @@ def _added(counts: Iterable[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, in
 
 
 def _all_cpu_s(of_workers: Sequence[float | None]) -> float | None:
-    known = [one for one in of_workers if one is not None]
+    known = [cpu_s for cpu_s in of_workers if cpu_s is not None]
     return sum(known) if len(known) == len(of_workers) else None

@@ -53,8 +53,8 @@ class Flips:
         has_records = np.flatnonzero(rows[:, READ["records"]] > 0)
         before, after = has_records[:-1], has_records[1:]
         is_flip = (whose[before] == whose[after]).all(axis=1) & (broker[before] != broker[after])
-        for one, other in zip(before[is_flip].tolist(), after[is_flip].tolist(), strict=True):
-            self._found.append(self._flip(rows[one : other + 1]))
+        for first, last in zip(before[is_flip].tolist(), after[is_flip].tolist(), strict=True):
+            self._found.append(self._flip(rows[first : last + 1]))
         self._open = _still_open(rows, has_records)
 
     def _flip(self, rows: IntRows) -> Flip:

@@ -108,7 +108,7 @@ def _progress_handler(progress: Callable[[str], None]) -> Any:
         tasks = sum(stage.num_tasks for stage in at_work)
         # Tasks that were tried again are counted each time.
         done = min(tasks, sum(stage.num_completed_tasks for stage in at_work))
-        text = f"Spark: {counted(done, 'task', of=tasks)} of {counted(len(at_work), 'stage')}"
+        text = f"Spark: {counted(done, 'task', total=tasks)} of {counted(len(at_work), 'stage')}"
         if at_work and text != last:
             progress(text)
             last = text

@@ -240,7 +240,7 @@ def _reporting(session: SparkSession, progress: Progress) -> AbstractContextMana
 def _activity(context: SparkContext) -> str:
     """The stages at work: how many tasks are done, how many rows were read."""
     texts = [
-        f"stage {at.stage}: {counted(at.tasks_done, 'task', of=at.tasks)}"
+        f"stage {at.stage}: {counted(at.tasks_done, 'task', total=at.tasks)}"
         + (f", {at.rows:,} rows" if at.rows else "")
         for at in running_stages(context)
     ]

@@ -46,12 +46,12 @@ def first_metadata(topic: str, cluster: Cluster) -> tuple[MetadataResponse, RpcR
 
 def find_topic(name: str, metadata: MetadataResponse, access: Access) -> tuple[Topic, int]:
     """The topic and its number of partitions. Raises UsageError when there is none such."""
-    found = next((t for t in metadata.topics if t.name == name), None)
-    if found is None or found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    topic = next((t for t in metadata.topics if t.name == name), None)
+    if topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise UsageError(
             f"Topic {name!r} does not exist on this cluster.",
             "Create it first, or leave --topic out: kipctl then makes and removes its own.",
         )
-    if found.error_code:
-        raise refusal(f"Topic {name!r}", found.error_code, ApiKey.METADATA, access, name)
-    return Topic(name, found.topic_id), len(found.partitions)
+    if topic.error_code:
+        raise refusal(f"Topic {name!r}", topic.error_code, ApiKey.METADATA, access, name)
+    return Topic(name, topic.topic_id), len(topic.partitions)

@@ -129,8 +129,8 @@ class Leadership(Generic[PartitionKey]):
     def any_without_leader(self, partitions: Iterable[PartitionKey]) -> bool:
         """Whether one of them has no leader that can be reached."""
         leaders, nodes = self._leaders, self.nodes
-        found = map(leaders.get, partitions)
-        return any(leader is None or leader.id not in nodes for leader in found)
+        partition_leaders = map(leaders.get, partitions)
+        return any(leader is None or leader.id not in nodes for leader in partition_leaders)
 
     def epoch(self, partition: PartitionKey) -> int:
         """The newest leader epoch seen, -1 when none was."""

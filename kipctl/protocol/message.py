@@ -238,16 +238,16 @@ def _struct(cls: Any, version: int, flexible: bool) -> Codec:
         steps.append(_tag_section(tagged, len(defaults)))
 
     def read(reader: Reader) -> Any:
-        found = [*defaults, ()]
+        fields = [*defaults, ()]
         for step in steps:
-            step.read(reader, found)
-        unknown_tags = found.pop()
-        return cls(*found, unknown_tags=unknown_tags)
+            step.read(reader, fields)
+        unknown_tags = fields.pop()
+        return cls(*fields, unknown_tags=unknown_tags)
 
     def write(out: bytearray, value: Any) -> None:
         for _, name, _, default in absent:
-            if (found := getattr(value, name)) != default:
-                raise EncodeError(f".{name}: not in this version, yet it is {found!r}")
+            if (field_value := getattr(value, name)) != default:
+                raise EncodeError(f".{name}: not in this version, yet it is {field_value!r}")
         if value.unknown_tags and not flexible:
             raise EncodeError(".unknown_tags: this version has no tagged fields")
         for step in steps:
@@ -274,9 +274,9 @@ def _steps(members: list[_Member]) -> list[_Step]:
 def _single(member: _Member) -> _Step:
     index, name, codec, _ = member
 
-    def read(reader: Reader, found: list[Any]) -> None:
+    def read(reader: Reader, fields: list[Any]) -> None:
         try:
-            found[index] = codec.read(reader)
+            fields[index] = codec.read(reader)
         except MalformedFrame as error:
             raise error.within(f".{name}") from None
 
@@ -296,12 +296,12 @@ def _run(members: list[_Member]) -> _Step:
     names = [member.name for member in members]
     one_by_one = [_single(member) for member in members]
 
-    def read(reader: Reader, found: list[Any]) -> None:
+    def read(reader: Reader, fields: list[Any]) -> None:
         try:
-            found[start:stop] = layout.unpack_from(reader.buffer, reader.offset)
+            fields[start:stop] = layout.unpack_from(reader.buffer, reader.offset)
         except StructError:
             for step in one_by_one:  # the first that does not fit says so
-                step.read(reader, found)
+                step.read(reader, fields)
         else:
             reader.offset += size
 
@@ -316,7 +316,7 @@ def _run(members: list[_Member]) -> _Step:
 
 
 def _tag_section(known: dict[int, _Member], unknown_at: int) -> _Step:
-    def read(reader: Reader, found: list[Any]) -> None:
+    def read(reader: Reader, fields: list[Any]) -> None:
         unknown = []
         name = "tagged_fields"
         try:
@@ -332,14 +332,14 @@ def _tag_section(known: dict[int, _Member], unknown_at: int) -> _Step:
                 index, name, codec, _ = known[tag]
                 inner = Reader(content, base)
                 inner.may_keep = reader.may_keep
-                found[index] = codec.read(inner)
+                fields[index] = codec.read(inner)
                 reader.may_keep = inner.may_keep
                 if inner.remaining:
                     raise inner.malformed(f"{inner.remaining} bytes left over in tag {tag}")
                 name = "tagged_fields"
         except MalformedFrame as error:
             raise error.within(f".{name}") from None
-        found[unknown_at] = tuple(unknown)
+        fields[unknown_at] = tuple(unknown)
 
     def write(out: bytearray, value: Any) -> None:
         contents = list(value.unknown_tags)

@@ -28,8 +28,8 @@ _Columns = Columns[Row]
 
 def _counts(names: str | Mapping[str, str]) -> _Columns:
     """Columns of whole numbers: by title, where they are; or several, called as they are said."""
-    of = names if isinstance(names, Mapping) else {name: name for name in names.split(", ")}
-    return {Column(title, right=True): name.replace(" ", "_") for title, name in of.items()}
+    by_title = names if isinstance(names, Mapping) else {name: name for name in names.split(", ")}
+    return {Column(title, right=True): name.replace(" ", "_") for title, name in by_title.items()}
 
 
 def _megabytes(title: str, name: str, digits: int = 3) -> _Columns:

@@ -70,9 +70,9 @@ def brokers_report(
         {
             "brokers": [
                 shown
-                | _broker_document(one)
-                | {"needed_by_partitions": list(map(str, needed.get(one.id, ())))}
-                for shown, one in zip(brokers, chosen, strict=True)
+                | _broker_document(broker)
+                | {"needed_by_partitions": list(map(str, needed.get(broker.id, ())))}
+                for shown, broker in zip(brokers, chosen, strict=True)
             ],
             "features": features,
             "apis": apis,
@@ -154,7 +154,10 @@ def _brokers(
             "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
             " stopped now."
             + (" Nothing: min.insync.replicas of some is not known." if doubtful else ""),
-            *(f"Broker {one} is needed by {first_few(needed[one])}." for one in whose[:_FEW]),
+            *(
+                f"Broker {broker_id} is needed by {first_few(needed[broker_id])}."
+                for broker_id in whose[:_FEW]
+            ),
             *(
                 ("(adding): replicas being copied for a reassignment; not counted before.",)
                 if adding
@@ -164,27 +167,27 @@ def _brokers(
     )
 
 
-def _broker_document(one: "BrokerFacts") -> dict[str, object]:
+def _broker_document(broker: "BrokerFacts") -> dict[str, object]:
     """What the tables show of all brokers together, for each of them."""
     return {
-        "error": one.no_answer or (one.settings_error and one.settings_error.what),
-        "lists": None if one.lists is None else sorted(one.lists),
+        "error": broker.no_answer or (broker.settings_error and broker.settings_error.what),
+        "lists": None if broker.lists is None else sorted(broker.lists),
         "feature_versions": {
-            name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}
-            for name, versions in one.supported.items()
+            name: {"in_use": broker.finalized.get(name, 0), "supported": list(versions)}
+            for name, versions in broker.supported.items()
         },
-        "api_versions": {str(key): list(versions) for key, versions in one.api_versions.items()},
-        "setting_values": dict(one.settings),
-        "throttle_settings": dict(one.throttles),
+        "api_versions": {str(key): list(versions) for key, versions in broker.api_versions.items()},
+        "setting_values": dict(broker.settings),
+        "throttle_settings": dict(broker.throttles),
         "throttles_from": {
             config: [_SOURCES.get(source, "elsewhere") for source in sources]
-            for config, sources in one.throttles_from.items()
+            for config, sources in broker.throttles_from.items()
         },
         "log_dirs": [
-            {"path": found.path, "error": found.error, "cordoned": found.is_cordoned}
-            for found in one.directories
+            {"path": log_dir.path, "error": log_dir.error, "cordoned": log_dir.is_cordoned}
+            for log_dir in broker.directories
         ],
-        "log_dirs_error": one.directories_error,
+        "log_dirs_error": broker.directories_error,
     }
 
 
@@ -387,8 +390,8 @@ def _answer(facts: "ClusterFacts", severities: Counter[str]) -> Paragraph:
     whose = f"{counted(len(facts.brokers), 'broker')} of {product}"
     if not severities:
         return Paragraph(f"Nothing is wrong with {whose}. Nothing was changed.", tone=Tone.GOOD)
-    found = ", ".join(counted(count, str(name)) for name, count in severities.items())
-    return Paragraph(f"{found} at {whose}. Nothing was changed.")
+    summary = ", ".join(counted(count, str(name)) for name, count in severities.items())
+    return Paragraph(f"{summary} at {whose}. Nothing was changed.")
 
 
 def _paragraph(finding: "Finding") -> Paragraph:

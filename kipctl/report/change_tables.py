@@ -33,7 +33,9 @@ def history_report(
     Of the newest change `done` partitions are as planned; `changed_by` is who changes the cluster
     now (`Journal.locked_by`).
     """
-    made = {one.made_at.isoformat(): one.age(now, brief=True) for one in entries if one.made_at}
+    made = {
+        entry.made_at.isoformat(): entry.age(now, brief=True) for entry in entries if entry.made_at
+    }
     table, objects = listing(
         "Journal",
         {
@@ -63,8 +65,8 @@ def history_report(
         if isinstance(newest, RollRecord):
             what, progress = "roll", f"{newest.progress}."
         else:
-            of = counted(len(newest.after), "partition")
-            what, progress = "change", f"{done:,} of {of} {_as_planned(newest)}."
+            partitions = counted(len(newest.after), "partition")
+            what, progress = "change", f"{done:,} of {partitions} {_as_planned(newest)}."
             if newest.disks:
                 progress = f"{counted(len(newest.disks), 'replica', 'move')} disks."
         first = f"The last {what}, {newest.age(now)},"
@@ -174,9 +176,9 @@ def _disks_entry_report(entry: Entry, now: datetime, changed_by: str) -> Report:
     return with_disks(report, entry.disks, "Disks")
 
 
-def made_line(one: Entry | RollRecord, now: datetime, changed_by: str) -> str:
+def made_line(entry: Entry | RollRecord, now: datetime, changed_by: str) -> str:
     """When, and by whom, and how it stands."""
-    return f"Made {one.age(now)} by {one.origin}; {one.shown_state(changed_by)}."
+    return f"Made {entry.age(now)} by {entry.origin}; {entry.shown_state(changed_by)}."
 
 
 def _next_steps(entry: Entry, changed_by: str) -> Iterator[NextStep]:
@@ -187,16 +189,18 @@ def _next_steps(entry: Entry, changed_by: str) -> Iterator[NextStep]:
         yield "Undo it: " + Command("undo", entry.id)
 
 
-def _placed(entry: Entry, one: "PartitionId", replicas: tuple[int, ...] | None) -> str:
+def _placed(entry: Entry, partition: "PartitionId", replicas: tuple[int, ...] | None) -> str:
     """Where the replicas of a partition are, beside where the change was to bring them."""
     if replicas is None:
         return "gone"
-    if replicas == entry.after.get(one):
+    if replicas == entry.after.get(partition):
         return "as planned"
-    if replicas == entry.before[one]:
+    if replicas == entry.before[partition]:
         return "as before"
-    of = [number for number, phase in enumerate(entry.phases, 1) if phase.get(one) == replicas]
-    return f"as of phase {of[-1]}" if of else "otherwise"
+    phases = [
+        number for number, phase in enumerate(entry.phases, 1) if phase.get(partition) == replicas
+    ]
+    return f"as of phase {phases[-1]}" if phases else "otherwise"
 
 
 def _leader_state(leader: int | None, before: int | None, replicas: tuple[int, ...] | None) -> str:
@@ -218,29 +222,29 @@ def _as_planned(entry: Entry) -> str:
     )
 
 
-def _state(one: Entry | RollRecord, changed_by: str) -> str:
-    state = one.shown_state(changed_by)
-    if isinstance(one, RollRecord):
-        return state if one.state is RollState.DONE else f"{state}, {one.progress}"
-    return f"{state}, {phase_reached(one)}" if one.is_open and one.phases else state
+def _state(entry: Entry | RollRecord, changed_by: str) -> str:
+    state = entry.shown_state(changed_by)
+    if isinstance(entry, RollRecord):
+        return state if entry.state is RollState.DONE else f"{state}, {entry.progress}"
+    return f"{state}, {phase_reached(entry)}" if entry.is_open and entry.phases else state
 
 
-def _made_at(one: Entry | RollRecord) -> str | None:
-    return one.made_at.isoformat() if one.made_at else None
+def _made_at(entry: Entry | RollRecord) -> str | None:
+    return entry.made_at.isoformat() if entry.made_at else None
 
 
-def _about(one: Entry | RollRecord) -> dict[str, Any]:
+def _about(entry: Entry | RollRecord) -> dict[str, Any]:
     about = {
-        "kind": str(one.kind),
-        "state": str(one.state),
-        "made_at": _made_at(one),
-        "command_line": list(one.origin.command),
-        "user": one.origin.user,
-        "host": one.origin.host,
+        "kind": str(entry.kind),
+        "state": str(entry.state),
+        "made_at": _made_at(entry),
+        "command_line": list(entry.origin.command),
+        "user": entry.origin.user,
+        "host": entry.origin.host,
     }
-    if isinstance(one, RollRecord):
-        return about | {"node_count": len(one.steps), "node_count_left": len(one.left)}
-    about |= {"undoes": one.undoes or None, "saved": str(one.saved)}
+    if isinstance(entry, RollRecord):
+        return about | {"node_count": len(entry.steps), "node_count_left": len(entry.left)}
+    about |= {"undoes": entry.undoes or None, "saved": str(entry.saved)}
     return about | (
-        {"phase_number": one.phase + 1, "phase_count": len(one.phases)} if one.phases else {}
+        {"phase_number": entry.phase + 1, "phase_count": len(entry.phases)} if entry.phases else {}
     )

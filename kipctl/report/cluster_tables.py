@@ -54,21 +54,21 @@ def _counted(known: "list[NamedCluster]") -> str:
     return f"{len(known)} clusters have a name."
 
 
-def _document(one: "NamedCluster") -> dict[str, object]:
+def _document(cluster: "NamedCluster") -> dict[str, object]:
     return {
-        "name": one.name,
-        "bootstrap_servers": one.bootstrap_servers,
-        "command_config": one.command_config,
-        "rack": one.rack,
-        "metrics_urls": list(one.metrics_urls),
-        "protected": one.protected,
-        "id": one.id,
-        "map": dict(one.map),
+        "name": cluster.name,
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "command_config": cluster.command_config,
+        "rack": cluster.rack,
+        "metrics_urls": list(cluster.metrics_urls),
+        "protected": cluster.protected,
+        "id": cluster.id,
+        "map": dict(cluster.map),
     }
 
 
 def connection_report(
-    steps: "list[Step]", found: "list[CommandRights]", access: "Access"
+    steps: "list[Step]", command_rights: "list[CommandRights]", access: "Access"
 ) -> Report:
     """The way to a cluster and its brokers, the rights there, and what does not work on the product
     that it is."""
@@ -101,13 +101,13 @@ def connection_report(
                 rights.command,
                 *(_words(some) for some in (rights.needed, rights.missing, rights.not_known)),
             )
-            for rights in found
+            for rights in command_rights
         ),
         (
             "Rights on topics are those on the topics that --topic names. Topics of kipctl's own "
             "are made and removed by runs, with a name each: grant rights on them by prefix.",
         )
-        if found
+        if command_rights
         else (),
         name="rights",
     )
@@ -136,11 +136,11 @@ def connection_report(
                     "not_granted": [str(right) for right in rights.missing],
                     "not_known": [str(right) for right in rights.not_known],
                 }
-                for rights in found
+                for rights in command_rights
             ],
         },
-        (way, *([allowed] if found else []), *([elsewhere] if cannot else [])),
-        opening=(_reached(steps, found, len(access.brokers)),),
+        (way, *([allowed] if command_rights else []), *([elsewhere] if cannot else [])),
+        opening=(_reached(steps, command_rights, len(access.brokers)),),
         closing=tuple(_maps(steps, access)),
         fits_screen=True,
     )
@@ -154,7 +154,7 @@ def _maps(steps: "list[Step]", access: "Access") -> Iterator[str]:
         )
 
 
-def _reached(steps: "list[Step]", found: "list[CommandRights]", listed: int) -> Paragraph:
+def _reached(steps: "list[Step]", command_rights: "list[CommandRights]", listed: int) -> Paragraph:
     """The first step that fails, or what a user who has come so far may not do; so many brokers are
     `listed`."""
     brokers = [step for step in steps if step.broker is not None]
@@ -176,13 +176,13 @@ def _reached(steps: "list[Step]", found: "list[CommandRights]", listed: int) -> 
             f" them, as {away[0].server}: {away[0].detail}.",
             tone=Tone.BAD if len(away) == listed else Tone.WARNING,
         )
-    if missing := [rights for rights in found if rights.missing]:
+    if missing := [rights for rights in command_rights if rights.missing]:
         return Paragraph(
             f"{said}; rights are missing for {', '.join(rights.command for rights in missing)}.",
             tuple(f"{rights.command}: {_words(rights.missing)}" for rights in missing),
             Tone.WARNING,
         )
-    if not_known := sum(bool(rights.not_known) for rights in found):
+    if not_known := sum(bool(rights.not_known) for rights in command_rights):
         return Paragraph(
             f"{said}, and no right is missing; for {counted(not_known, 'command')} some are not"
             " known (those on topics that no --topic names, or the cluster does not say)."

@@ -25,10 +25,10 @@ def comparison_document(
         "settings": differences(*made_with),
         "doubts": few_moves_doubts(
             {
-                f"{of}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]
+                f"{label}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]
                 for name, client in (("moves_met", "producer"), ("read_moves_met", "consumer"))
                 if any(by_name[name].by_run.values())
-                for side, of in zip(SIDES, names, strict=True)
+                for side, label in zip(SIDES, names, strict=True)
             }
         )
         + [

@@ -32,7 +32,7 @@ def conform_report(
     failed = sum(v.status is Status.FAIL for v in verdicts)
     passed = sum(v.status is Status.PASS for v in verdicts)
     opening = Paragraph(
-        f"{client} as a {role}: {counted(passed, 'rule', of=len(verdicts))} passed, "
+        f"{client} as a {role}: {counted(passed, 'rule', total=len(verdicts))} passed, "
         f"{failed} failed.",
         tone=Tone.BAD if failed else Tone.GOOD,
     )

@@ -134,9 +134,9 @@ def _out_of_range(offsets: Sequence[OutOfRange]) -> Table:
         "Offsets out of range (KIP-392)",
         offsets,
         {
-            "case": lambda one: one["case"].replace("_", " "),
-            "what it is": lambda one: _CASES[one["case"]],
-            "what the consumer did": lambda one: _HANDLINGS[one["handling"]],
+            "case": lambda row: row["case"].replace("_", " "),
+            "what it is": lambda row: _CASES[row["case"]],
+            "what the consumer did": lambda row: _HANDLINGS[row["handling"]],
             "times": "times",
         },
         name="out_of_range",

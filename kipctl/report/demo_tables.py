@@ -25,33 +25,33 @@ _BAR = 14
 """Characters of the longest bar: with it the table is 80 wide, as a terminal is at least."""
 
 
-def demo_answer(found: DemoDocument) -> tuple[Paragraph, ...]:
+def demo_answer(document: DemoDocument) -> tuple[Paragraph, ...]:
     """Whether hints cut the wait for a moved leader, by how much, and what is in doubt."""
-    every = (*found["fresh"]["doubts"], *found["stale"]["doubts"])
+    every = (*document["fresh"]["doubts"], *document["stale"]["doubts"])
     doubts = {doubt.rpartition(" explain ")[2]: doubt for doubt in every}
     return (
-        _answer(found["fresh"]),
-        _answer(found["stale"]),
+        _answer(document["fresh"]),
+        _answer(document["stale"]),
         *(Paragraph(f"In doubt: {doubt}", tone=Tone.WARNING) for doubt in doubts.values()),
     )
 
 
 def _answer(measured: RedirectMeasured) -> Paragraph:
-    one = next(
-        one
-        for one in measured["comparisons"]
-        if (one["without"], one["with"]) == (BASELINE, HINTED)
+    comparison = next(
+        comparison
+        for comparison in measured["comparisons"]
+        if (comparison["without"], comparison["with"]) == (BASELINE, HINTED)
     )
     if stale_ms := measured["stale_metadata_ms"]:
         hints, wait = f"With Metadata {stale_ms:g} ms stale they", "it"
     else:
         hints, wait = "Hints", "the wait for a moved leader"
-    if one["different"] is None:
-        return Paragraph(f"{hints} cut {wait}? It {one['verdict']}.", tone=Tone.WARNING)
-    waits = f"from {one['without_ms']:.1f} to {one['with_ms']:.1f} ms"
-    if not one["different"]:
+    if comparison["different"] is None:
+        return Paragraph(f"{hints} cut {wait}? It {comparison['verdict']}.", tone=Tone.WARNING)
+    waits = f"from {comparison['without_ms']:.1f} to {comparison['with_ms']:.1f} ms"
+    if not comparison["different"]:
         return Paragraph(f"{hints} made no sure difference: {waits}.", tone=Tone.WARNING)
-    cut = one["cut_percent"] or 0.0
+    cut = comparison["cut_percent"] or 0.0
     verb = "cut" if cut > 0 else "raised"
     return Paragraph(
         f"{hints} {verb} {wait} {waits} ({abs(cut):.3g} % {'less' if cut > 0 else 'more'}).",
@@ -59,27 +59,31 @@ def _answer(measured: RedirectMeasured) -> Paragraph:
     )
 
 
-def demo_table(found: DemoDocument) -> Table:
+def demo_table(document: DemoDocument) -> Table:
     """The wait for a moved leader by way and staleness, with a bar for each."""
-    measured = [found["fresh"], found["stale"]]
-    longest = max((arm["move_wait_ms"] or 0 for one in measured for arm in one["arms"]), default=0)
+    measured = [document["fresh"], document["stale"]]
+    longest = max(
+        (arm["move_wait_ms"] or 0 for result in measured for arm in result["arms"]), default=0
+    )
     return Table(
         "A client's wait for a moved leader",
         ("Metadata", "Way to the new leader", Column("ms", 1), "", "Moves met", "Failed"),
         tuple(
             (
-                f"stale {one['stale_metadata_ms']:g} ms" if one["stale_metadata_ms"] else "fresh",
+                f"stale {result['stale_metadata_ms']:g} ms"
+                if result["stale_metadata_ms"]
+                else "fresh",
                 WAYS[arm["arm"]],
                 arm["move_wait_ms"],
                 _bar(arm["move_wait_ms"], longest),
                 arm["redirects"]["moves"]["met"],
                 arm["records"]["failed"],
             )
-            for one in measured
-            for arm in one["arms"]
+            for result in measured
+            for arm in result["arms"]
         ),
         (
-            f"The median of a run, and of {counted(found['fresh']['run_count'], 'run')} the"
+            f"The median of a run, and of {counted(document['fresh']['run_count'], 'run')} the"
             " geometric mean; moves met of all.",
         ),
         "arms",
@@ -93,20 +97,20 @@ def _bar(ms: float | None, longest: float) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def demo_closing(found: DemoDocument, record: str | None) -> tuple[str, ...]:
+def demo_closing(document: DemoDocument, record: str | None) -> tuple[str, ...]:
     """Where the rest of the time went, what follows for the reader, and how to see more."""
-    fresh = found["fresh"]
+    fresh = document["fresh"]
     arms = {arm["arm"]: arm for arm in fresh["arms"]}
-    rotations = sum(arm["rotations"] for arm in (*fresh["arms"], *found["stale"]["arms"]))
+    rotations = sum(arm["rotations"] for arm in (*fresh["arms"], *document["stale"]["arms"]))
     if record:
         first = Command("runs show", f"{record}-{HINTED}.1")
         kept = NextStep("See more: ", first, "; all of them: ", Command("runs list"), ".")
     else:
         kept = "Keep the runs, for runs show and compare: " + Command("demo --record demo")
     return (
-        f"{counted(found['partitions'], 'leader')} moved {rotations} times under"
+        f"{counted(document['partitions'], 'leader')} moved {rotations} times under"
         f" {fresh['throughput']:,} records/s, acks={fresh['acks']}, on Kafka"
-        f" {found['kafka_version']}.",
+        f" {document['kafka_version']}.",
         *_whose_time(phases_of(arms[HINTED]["redirects"])),
         "Java's clients use hints from 3.7 on; librdkafka waits for its backoff.",
         "Which of yours do: " + Command("tap --listen 127.0.0.1:19092 --rotate TOPIC"),

@@ -45,7 +45,7 @@ def not_preferred_report(seen: "ElectionProposal") -> Report:
         {"partitions": partitions},
         (table,),
         opening=paragraphs(
-            f"{counted(len(partitions), 'partition', 'are', of=total)} not led by the preferred"
+            f"{counted(len(partitions), 'partition', 'are', total=total)} not led by the preferred"
             " replica."
             " Nothing was changed."
             if partitions
@@ -62,7 +62,7 @@ def not_preferred_report(seen: "ElectionProposal") -> Report:
 
 
 def unclean_report(
-    found: "Sequence[LeaderlessPartition]",
+    leaderless: "Sequence[LeaderlessPartition]",
     total: int,
     transactions: "OpenTransactions",
     access: "Access",
@@ -75,7 +75,7 @@ def unclean_report(
     back = sorted(
         {
             broker
-            for partition in found
+            for partition in leaderless
             if not partition.is_clean
             for broker in partition.may_come_back
         }
@@ -103,7 +103,7 @@ def unclean_report(
                 partition.would_lead,
                 partition.loss,
             )
-            for partition in found
+            for partition in leaderless
         ),
     )
     partitions = [
@@ -119,11 +119,11 @@ def unclean_report(
             "known_loss": partition.known_loss,
             "loss": partition.loss,
         }
-        for partition in found
+        for partition in leaderless
     ]
     said = [
-        f"{counted(len(found), 'partition', 'have', of=total)} no leader."
-        + (" Nothing was changed." if is_dry_run or not found else "")
+        f"{counted(len(leaderless), 'partition', 'have', total=total)} no leader."
+        + (" Nothing was changed." if is_dry_run or not leaderless else "")
     ]
     if back and is_dry_run:
         said.append(
@@ -132,10 +132,10 @@ def unclean_report(
         )
     said += (
         f"May be lost of {partition.id}: {partition.loss}."
-        for partition in found[:A_FEW]
+        for partition in leaderless[:A_FEW]
         if partition.would_lead is not None and not partition.is_clean
     )
-    if any(longest_first(partition) != partition for partition in found):
+    if any(longest_first(partition) != partition for partition in leaderless):
         said.append(
             "Another live replica has more records than the one that would lead: --longest."
         )
@@ -177,7 +177,9 @@ def elected_report(moved: Report, done: "UncleanResult", access: "Access") -> Re
         f"Whether a transaction will be ended is not known: {why}"
         for why in held.transactions.unknown
     )
-    aborts = [f"Abort: {one['abort']}" for one in open_ones if one["hanging"]]
+    aborts = [
+        f"Abort: {transaction['abort']}" for transaction in open_ones if transaction["hanging"]
+    ]
     return replace(
         moved,
         document={

@@ -39,7 +39,7 @@ class _Outage(RackOutage):
 
 def replica_answer(document: ClosestDocument) -> tuple[Paragraph, ...]:
     """How much each client reads in its own rack, without and with saying where it is."""
-    return paragraphs(*(_share_of_rack(one, document["rack"]) for one in document["clients"]))
+    return paragraphs(*(_share_of_rack(client, document["rack"]) for client in document["clients"]))
 
 
 def _share_of_rack(client: ClosestClient, rack: str) -> str:
@@ -126,14 +126,14 @@ def _bytes_of(rack: str, reads: _Reads) -> int:
 
 def cost_table(document: ClosestDocument) -> Table:
     """End-to-end latency both ways: a follower learns the high watermark with its next fetch."""
-    found: list[_Difference] = [
-        {**one, "client": client["client"]}
+    differences: list[_Difference] = [
+        {**difference, "client": client["client"]}
         for client in document["clients"]
-        for one in client["differences"]
+        for difference in client["differences"]
     ]
     return table_of(
         "End-to-end latency that following adds",
-        found,
+        differences,
         {
             "client": "client",
             "of": "title",
@@ -145,14 +145,14 @@ def cost_table(document: ClosestDocument) -> Table:
         (
             "From the intended send time to the consumer (acks=all, one producer of kipctl's own "
             "for all).",
-            *verdict_notes(found),
+            *verdict_notes(differences),
         ),
         name="cost",
     )
 
 
-def _added(found: ComparedArms) -> float | None:
-    closest, leader = found["with_ms"], found["without_ms"]
+def _added(difference: ComparedArms) -> float | None:
+    closest, leader = difference["with_ms"], difference["without_ms"]
     return None if closest is None or leader is None else closest - leader
 
 

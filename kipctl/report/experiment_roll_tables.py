@@ -54,10 +54,10 @@ _CELL: Mapping[Column | str, str] = {"acks": "acks", "partitions": "partitions"}
 def roll_answer(document: RollExperimentDocument) -> tuple[Paragraph, ...]:
     """Whether arms waited less for moved leaders, and what was lost on the way."""
     compared = (
-        (f"acks={cell['acks']}, {counted(cell['partitions'], 'partition')}: ", found)
+        (f"acks={cell['acks']}, {counted(cell['partitions'], 'partition')}: ", difference)
         for cell in document["cells"]
-        for found in cell["differences"]
-        if found["measure"] == "move_wait"
+        for difference in cell["differences"]
+        if difference["measure"] == "move_wait"
     )
     missing = sum(run["records"]["missing"] for arm in _arms(document) for run in arm["runs"])
     lost = (
@@ -96,7 +96,7 @@ def arms_table(document: RollExperimentDocument) -> Table:
     """Latencies of every arm in every cell, and what was sent again."""
     how = "stopped" if document["controlled"] else "killed"
     return table_of(
-        f"{counted(document['restart_count'], 'broker', of=document['broker_count'])} {how} and"
+        f"{counted(document['restart_count'], 'broker', total=document['broker_count'])} {how} and"
         f" started one by one, Kafka {document['kafka_version']}",
         _arms(document),
         {
@@ -131,14 +131,14 @@ def _records(name: Literal["failed", "missing", "unsettled"], arm: _CellArm) -> 
 
 def differences_table(document: RollExperimentDocument) -> Table:
     """Whether arms of one kind of client differ."""
-    found: list[_CellDifference] = [
-        {**one, "acks": cell["acks"], "partitions": cell["partitions"]}
+    differences: list[_CellDifference] = [
+        {**difference, "acks": cell["acks"], "partitions": cell["partitions"]}
         for cell in document["cells"]
-        for one in cell["differences"]
+        for difference in cell["differences"]
     ]
     return table_of(
         "Arm against arm",
-        found,
+        differences,
         {
             **_CELL,
             "of": "title",
@@ -149,7 +149,7 @@ def differences_table(document: RollExperimentDocument) -> Table:
             Column("cut %", 1): "cut_percent",
             **VERDICTS,
         },
-        verdict_notes(found),
+        verdict_notes(differences),
         name="differences",
     )
 
@@ -158,9 +158,9 @@ def published_table(document: RollExperimentDocument) -> Table:
     """The KIP's own figures beside those of the arms that stand for its two."""
 
     def cuts(cell: RollCell, measure: str) -> Iterator[tuple[str, float]]:
-        for found in cell["differences"]:
-            if found["measure"] == measure and found["cut_percent"] is not None:
-                yield f"{found['with']} against {found['without']}", found["cut_percent"]
+        for pair in cell["differences"]:
+            if pair["measure"] == measure and pair["cut_percent"] is not None:
+                yield f"{pair['with']} against {pair['without']}", pair["cut_percent"]
 
     rows: list[tuple[Cell, ...]] = []
     for cell in document["cells"]:
@@ -237,9 +237,9 @@ def moves_table(document: RollExperimentDocument) -> Table:
 
 def _moves(document: RollExperimentDocument) -> Iterator[_Move]:
     for arm in _arms(document):
-        for move, found in (("away", arm["moves"]["away"]), ("back", arm["moves"]["back"])):
+        for move, moves in (("away", arm["moves"]["away"]), ("back", arm["moves"]["back"])):
             yield {
-                **found,
+                **moves,
                 "move": f"leaders {move}",
                 "arm": arm["arm"],
                 "acks": arm["acks"],

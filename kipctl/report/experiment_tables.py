@@ -31,10 +31,10 @@ _KEPT_UP = 0.9
 def redirect_answer(document: RedirectDocument | PredictionDocument) -> tuple[Paragraph, ...]:
     """Whether hints cut the wait for a moved leader, or would on this cluster."""
     if "arms" in document:
-        compared = (("", one) for one in document["comparisons"])
+        compared = (("", comparison) for comparison in document["comparisons"])
         return compared_answer("The wait for a moved leader", compared)
     if prediction := document.get("prediction"):
-        saved = [one["saved_ms"] for one in prediction["savings"]]
+        saved = [saving["saved_ms"] for saving in prediction["savings"]]
         most = f"up to {max(saved):,.1f} ms" if saved else "a time that is not known"
         return paragraphs(f"Hints would save {most} of the wait for a moved leader here.")
     return paragraphs("What hints save, by how long Metadata is stale after a change.")
@@ -153,7 +153,7 @@ def _slow(document: RedirectMeasured | OwnDocument) -> tuple[str, ...]:
 
 
 def _client_says(arm: ArmDocument) -> Cell:
-    said = [one["latency_ms"].get("p999") for one in arm["client_says"]]
+    said = [client["latency_ms"].get("p999") for client in arm["client_says"]]
     return _each([ms for ms in said if ms is not None]) or None
 
 
@@ -219,8 +219,8 @@ def _published(document: RedirectMeasured) -> Table:
             Column("cut %", 1): "cut_percent",
             "KIP-951's arm": "kip_arm",
             Column("its ms", 0): "published_latency_ms.p999",
-            Column("its runs", right=True): lambda one: (
-                _each(one["published_latency_ms_by_run"]["p999"]) or None
+            Column("its runs", right=True): lambda row: (
+                _each(row["published_latency_ms_by_run"]["p999"]) or None
             ),
             Column("its cut %", 0): "published_cut_percent",
             "here (the KIP's)": "set_up",
@@ -257,11 +257,11 @@ def _curve(curve: GainCurve) -> Table:
 
 
 def _saved(curve: GainCurve) -> Table:
-    def arms(one: Saved | ComparedArms) -> tuple[str, str]:
-        return str(one["without"]), str(one["with"])
+    def arms(pair: Saved | ComparedArms) -> tuple[str, str]:
+        return str(pair["without"]), str(pair["with"])
 
     verdicts = {
-        (one["stale_metadata_ms"], *arms(one)): one["verdict"] for one in curve["comparisons"]
+        (pair["stale_metadata_ms"], *arms(pair)): pair["verdict"] for pair in curve["comparisons"]
     }
     return table_of(
         "What hints save",
@@ -269,12 +269,12 @@ def _saved(curve: GainCurve) -> Table:
         {
             "without": "without",
             "with": "with",
-            Column("stale for ms", 0): lambda one: float(one["stale_metadata_ms"]),
+            Column("stale for ms", 0): lambda saving: float(saving["stale_metadata_ms"]),
             Column("wait without", 1): "without_ms",
             Column("with", 1): "with_ms",
             Column("saved ms", 1): "saved_ms",
             Column("cut %", 1): "cut_percent",
-            "verdict": lambda one: verdicts[one["stale_metadata_ms"], *arms(one)],
+            "verdict": lambda saving: verdicts[saving["stale_metadata_ms"], *arms(saving)],
         },
         name="savings",
     )

@@ -144,7 +144,7 @@ def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
 
 def _tables_lines(report: Report, paper: "_Paper", opening: Sequence[Text]) -> Iterator[Text]:
     # A title alone says nothing: the answer does.
-    filled = [one for one in report.tables if one.rows or one.notes or not one.columns]
+    filled = [table for table in report.tables if table.rows or table.notes or not table.columns]
     tables = [list(_table_lines(table, paper)) for table in filled]
     shown = len(tables)
     if report.fits_screen and paper.most is not None:

@@ -23,28 +23,30 @@ def with_guard_table(report: Report, guard: Guard | None) -> Report:
 
 def guard_table(guard: GuardSeen) -> Table:
     """What each condition was seen to be; latencies are seconds."""
-    compares = any(one["undisturbed"] is not None for one in guard["conditions"])
+    compares = any(condition["undisturbed"] is not None for condition in guard["conditions"])
     before = (Column("Undisturbed", 3),) if compares else ()
     columns = ("Guard", *before, Column("Last", 3), Column("Worst", 3))
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            one["condition"],
-            *([one["undisturbed"]] if compares else []),
-            one["last"],
-            one["worst"],
-            one["looks"],
-            one["looks_without_value"],
-            one["crossed"],
+            condition["condition"],
+            *([condition["undisturbed"]] if compares else []),
+            condition["last"],
+            condition["worst"],
+            condition["looks"],
+            condition["looks_without_value"],
+            condition["crossed"],
         )
-        for one in guard["conditions"]
+        for condition in guard["conditions"]
     )
     notes = []
-    if any(one["condition"].startswith(("p", "moved-wait")) for one in guard["conditions"]):
+    if any(
+        condition["condition"].startswith(("p", "moved-wait")) for condition in guard["conditions"]
+    ):
         notes.append("Latencies and waits are in seconds.")
     if worst := [
-        f"{one['condition']} at {datetime.fromisoformat(one['worst_at']):%H:%M:%S}"
-        for one in guard["conditions"]
-        if one["worst"] and one["worst_at"]
+        f"{condition['condition']} at {datetime.fromisoformat(condition['worst_at']):%H:%M:%S}"
+        for condition in guard["conditions"]
+        if condition["worst"] and condition["worst_at"]
     ]:
         notes.append(f"The worst was seen: {', '.join(worst)} (UTC).")
     if guard["pauses"]:

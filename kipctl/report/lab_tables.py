@@ -94,8 +94,10 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
                 Command("lab up", name=lab.name),
             )
         ]
-    of = {node.id: lab.kafka_version_of(node.id) for node in nodes}
-    if others := {node: version for node, version in of.items() if version != lab.kafka_version}:
+    versions = {node.id: lab.kafka_version_of(node.id) for node in nodes}
+    if others := {
+        node: version for node, version in versions.items() if version != lab.kafka_version
+    }:
         listed = ", ".join(f"node {node} Kafka {version}" for node, version in others.items())
         notes.append(f"Upgraded: {listed}")
     return Table(

@@ -116,8 +116,8 @@ def moved_report(
         title,
         steps,
         {
-            "Step": lambda of: (
-                of["step"] if of["broker"] is None else f"broker {of['broker']} {of['step']}"
+            "Step": lambda row: (
+                row["step"] if row["broker"] is None else f"broker {row['broker']} {row['step']}"
             ),
             Column("ms since the call"): "after_ms",
         },

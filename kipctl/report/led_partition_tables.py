@@ -52,8 +52,8 @@ def leaders_report(
             "Epoch": "leader_epoch",
             "Preferred": "preferred_leader",
             "Replicas": _replicas,
-            "In sync": lambda one: ids(one["isr"]),
-            "Offline": lambda one: ids(one["offline"]),
+            "In sync": lambda partition: ids(partition["isr"]),
+            "Offline": lambda partition: ids(partition["offline"]),
         },
     )
     leader_counts = every.leaders_per_broker
@@ -140,10 +140,10 @@ def _leaders_answer(snapshot: "Snapshot", *, is_of_all: bool) -> Paragraph:
     if not total:
         return Paragraph("No partition is shown.")
     first = f"{broker_list(snapshot.away, 'are').capitalize()} away. " if snapshot.away else ""
-    first += f"{counted(lost, 'partition', 'have', of=total)} no leader. " if lost else ""
+    first += f"{counted(lost, 'partition', 'have', total=total)} no leader. " if lost else ""
     if astray:
         first += (
-            f"{counted(astray, 'partition', of=total)} ({100 * astray / total:.1f} %)"
+            f"{counted(astray, 'partition', total=total)} ({100 * astray / total:.1f} %)"
             f" {agreeing(astray, 'are')} not led by the preferred replica."
         )
     elif not lost:

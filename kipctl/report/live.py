@@ -78,7 +78,7 @@ def tap_lines(
 ) -> Iterator[Text]:
     """The lines of a tap's screen: as many clients as there is room for, the busiest first."""
     width = max(width, _LEAST_WIDTH)
-    clients = sorted(document["clients"], key=lambda one: -one["requests"]["per_second"])
+    clients = sorted(document["clients"], key=lambda client: -client["requests"]["per_second"])
     title = f"tap{conditions_in_words(document['conditions'])}: {counted(len(clients), 'client')}"
     yield _ends(title, f"{document['seconds']:.0f} s", width)
     shown = list(rates[-spark_width(width) :]) or [0.0]
@@ -86,7 +86,7 @@ def tap_lines(
     yield spark_line("requests/s", shown, max(shown), texts, width)
     if leaders := document["leaders"]:
         yield labelled("by broker", _by_broker(leaders) + " partitions")
-    lines_of_client = _LINES_OF_CLIENT + any(one["findings"] for one in clients)
+    lines_of_client = _LINES_OF_CLIENT + any(client["findings"] for client in clients)
     room = max(1, (height - _LINES_BESIDE_CLIENTS) // lines_of_client)
     for client in clients[:room]:
         yield Text()

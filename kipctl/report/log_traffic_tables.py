@@ -98,7 +98,7 @@ def _own_bytes(own: Sequence[Talker]) -> Iterator[str]:
 def notes_on_rates(cluster: LoggedCluster) -> Iterator[str]:
     """Of how long a time rates are, where that is not the time of the whole log."""
     whole = cluster["period"]["seconds"] or 0.0
-    lasts = [(of["seconds"], of["broker"]) for of in cluster["brokers"] if of["seconds"]]
+    lasts = [(row["seconds"], row["broker"]) for row in cluster["brokers"] if row["seconds"]]
     if all(abs(seconds - whole) < whole / 100 for seconds, _ in lasts):
         return
     each = ", ".join(f"broker {broker} {seconds:,.1f} s" for seconds, broker in lasts)
@@ -137,7 +137,7 @@ def metadata_clients(cluster: LoggedCluster) -> Table:
 
 def _causes(row: MetadataAsker) -> str:
     """The most frequent first."""
-    in_order = sorted(row["by_cause"].items(), key=lambda of: -of[1])
+    in_order = sorted(row["by_cause"].items(), key=lambda item: -item[1])
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in in_order)
 
 

@@ -64,15 +64,15 @@ def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
         },
         (
             (
-                one.broker.id,
-                "all topics" if one.asked is None else one.asked,
-                *((one.topics, one.partitions) if not one.error else (None, None)),
-                *((one.request_bytes, one.response_bytes) if not one.error else (None, None)),
-                _quantile_ms(one.times_us, 0.5),
-                _quantile_ms(one.times_us, 1),
-                one.error.what if one.error else None,
+                row.broker.id,
+                "all topics" if row.asked is None else row.asked,
+                *((row.topics, row.partitions) if not row.error else (None, None)),
+                *((row.request_bytes, row.response_bytes) if not row.error else (None, None)),
+                _quantile_ms(row.times_us, 0.5),
+                _quantile_ms(row.times_us, 1),
+                row.error.what if row.error else None,
             )
-            for one in cost
+            for row in cost
         ),
     )
     columns = (*table.columns[:6], Column("p50 ms", 2), Column("max ms", 2), table.columns[8])
@@ -187,9 +187,9 @@ def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> t
     number = len(compared.views)
     if number < alive:
         first += (
-            f"{counted(number, 'broker', 'were', of=alive)} asked, as the answers of all are more"
-            f" than {MOST_BYTES // 1_000_000} MB. With --topic answers are shorter, and more are"
-            " asked.",
+            f"{counted(number, 'broker', 'were', total=alive)} asked, as the answers of all are"
+            f" more than {MOST_BYTES // 1_000_000} MB. With --topic answers are shorter, and more"
+            " are asked.",
         )
     if compared.agree:
         who = "All brokers that are alive" if dead else "All brokers"

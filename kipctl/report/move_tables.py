@@ -22,11 +22,11 @@ def sentence_of_moves(
 ) -> str:
     """How many moved leaders the client of a run met, of those that were moved, and how long it
     waited for each. Of runs of older versions, which do not say, ""."""
-    found = redirects.get("moves")
-    if not found:
+    moves = redirects.get("moves")
+    if not moves:
         return ""
     made = sum(action["partitions"] or 0 for action in actions if not action["error"])
-    return moves_sentence(found, client, made)
+    return moves_sentence(moves, client, made)
 
 
 def moves_table(
@@ -36,28 +36,28 @@ def moves_table(
 
     Runs of older versions have none of it.
     """
-    found = redirects.get("moves")
-    if not found or not found["met"]:
+    moves = redirects.get("moves")
+    if not moves or not moves["met"]:
         return None
     return Table(
         sentence_of_moves(redirects, actions, client or "client").removesuffix("."),
         ("the client waited", "moved leaders", Column("share %", 1)),
         tuple(
-            (wait_title(name), count, 100 * count / found["met"])
-            for name, count in found["by_wait"].items()
+            (wait_title(name), count, 100 * count / moves["met"])
+            for name, count in moves["by_wait"].items()
         ),
-        (WAIT_MEANING, *_notes(rpcs, found)),
+        (WAIT_MEANING, *_notes(rpcs, moves)),
         "moves",
     )
 
 
-def _notes(rpcs: MetadataRpcs, found: Moves) -> Iterator[str]:
-    if found["not_ready"]:
-        yield f"Refused by the new leader, which did not know yet: {found['not_ready']:,}."
+def _notes(rpcs: MetadataRpcs, moves: Moves) -> Iterator[str]:
+    if moves["not_ready"]:
+        yield f"Refused by the new leader, which did not know yet: {moves['not_ready']:,}."
     if refreshes := rpcs["by_cause"].get("leader_change", 0):
         yield (
             f"Metadata requests because of them: {refreshes:,}, "
-            f"{refreshes / found['met']:.2f} for each."
+            f"{refreshes / moves['met']:.2f} for each."
         )
     behind = rpcs.get("queued_behind")
     if behind and behind["requests"]:

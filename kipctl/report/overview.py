@@ -80,23 +80,23 @@ def sentences(seen: Overview) -> Iterator[str]:
     if seen.health is None:
         yield f"Cluster {seen.cluster}: {seen.problem}" if seen.cluster else seen.problem
     else:
-        of = seen.health
+        health = seen.health
         yield (
-            f"Cluster {seen.cluster}: {counted(of.brokers, 'broker')},"
-            f" {counted(of.topics, 'topic')}, {counted(of.partitions, 'partition')}."
+            f"Cluster {seen.cluster}: {counted(health.brokers, 'broker')},"
+            f" {counted(health.topics, 'topic')}, {counted(health.partitions, 'partition')}."
         )
-        if of.away:
-            yield f"{broker_list(of.away, 'are').capitalize()} away."
+        if health.away:
+            yield f"{broker_list(health.away, 'are').capitalize()} away."
         wrong = (
-            (of.leaderless, "have", "no leader"),
-            (of.under_replicated, "are", "under-replicated"),
-            (of.reassigning or 0, "are", "being reassigned"),
-            (of.off_preferred, "are", "not led by the preferred replica"),
+            (health.leaderless, "have", "no leader"),
+            (health.under_replicated, "are", "under-replicated"),
+            (health.reassigning or 0, "are", "being reassigned"),
+            (health.off_preferred, "are", "not led by the preferred replica"),
         )
-        found = [f"{counted(count, '', verb)} {what}" for count, verb, what in wrong if count]
-        if found:
-            yield f"Of them {', '.join(found)}."
-        elif not (of.away or seen.entry or seen.roll or seen.changed_by or seen.throttle):
+        problems = [f"{counted(count, '', verb)} {what}" for count, verb, what in wrong if count]
+        if problems:
+            yield f"Of them {', '.join(problems)}."
+        elif not (health.away or seen.entry or seen.roll or seen.changed_by or seen.throttle):
             yield "Every partition is as it should be."
     if seen.changed_by:
         yield f"Changing it now: {seen.changed_by}."
@@ -112,60 +112,60 @@ def sentences(seen: Overview) -> Iterator[str]:
 
 def next_commands(seen: Overview) -> Sequence[tuple[Command, str]]:
     """The three likeliest next commands, and what each does."""
-    of = seen.health
-    found: list[tuple[Command, str]] = []
+    health = seen.health
+    commands: list[tuple[Command, str]] = []
     if not seen.cluster:
         return (
             (Command("demo"), "see what a leader move costs, on brokers of its own"),
             (Command("lab up"), "start brokers on this machine to try things on"),
             (Command("clusters add --help"), "give a cluster of yours a name"),
         )
-    if of is None:
-        found += [
+    if health is None:
+        commands += [
             (Command("clusters test --help"), "see step by step what fails: name, TCP, TLS, login"),
             (Command("lab status"), "see whether a lab runs"),
         ]
-    elif of.leaderless or of.under_replicated:
-        found += [
+    elif health.leaderless or health.under_replicated:
+        commands += [
             (Command("inspect brokers"), "find what is wrong, and what to change"),
             (Command("wait --until in-sync"), "wait until every replica is in sync"),
         ]
     if seen.roll and not seen.changed_by:
-        found.append((Command("roll --resume"), "go on with the rolling restart"))
+        commands.append((Command("roll --resume"), "go on with the rolling restart"))
     if seen.entry:
-        found += [
+        commands += [
             (Command("changes resume --dry-run"), "see what is left of that change"),
             (Command("changes list"), "see it, and what undoes it"),
         ]
-    if of and seen.throttle:
-        found.append((Command("throttle show"), "see what is throttled, and what needs it"))
-    if of and seen.changed_by and seen.may_be_paused:
-        found += [
+    if health and seen.throttle:
+        commands.append((Command("throttle show"), "see what is throttled, and what needs it"))
+    if health and seen.changed_by and seen.may_be_paused:
+        commands += [
             (Command("changes list"), "see how far it is"),
             (Command("changes pause"), "let it stop after its batch"),
         ]
-        if of.reassigning:
+        if health.reassigning:
             stop = "stop what is under way, and put the old order back"
-            found.append((Command("changes cancel"), stop))
-    if of and of.reassigning and not seen.changed_by:
-        found += [
+            commands.append((Command("changes cancel"), stop))
+    if health and health.reassigning and not seen.changed_by:
+        commands += [
             (Command("reassign --list"), "see what is being reassigned"),
             (Command("wait --until no-reassignment"), "wait until it is done"),
         ]
-    if of and of.off_preferred:
-        found.append(
+    if health and health.off_preferred:
+        commands.append(
             (Command("elect preferred --all --dry-run"), "see what an election would move")
         )
-    if of:
-        found += [
+    if health:
+        commands += [
             (Command("inspect brokers"), "look for what will hurt when leaders move"),
             (Command("perf produce --during rotate"), "measure what a leader move costs a client"),
             (Command("reassign --rotate --all-topics --dry-run"), "see what a rotation would move"),
         ]
     if seen.last_run:
-        found.insert(2, (Command("runs show", seen.last_run), "see what the last run came to"))
+        commands.insert(2, (Command("runs show", seen.last_run), "see what the last run came to"))
     first: dict[Command, str] = {}
-    for command, what in found:
+    for command, what in commands:
         first.setdefault(command, what)
     return list(first.items())[:3]
 

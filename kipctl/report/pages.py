@@ -23,10 +23,10 @@ def other_pages() -> Mapping[str, str]:
 def _pages(folder: str) -> dict[str, str]:
     """They come with the wheel; in a checkout they are in docs/."""
     installed = files("kipctl") / "docs"
-    found = ((installed if installed.is_dir() else _CHECKOUT) / folder).iterdir()
+    pages = ((installed if installed.is_dir() else _CHECKOUT) / folder).iterdir()
     texts = {
         page.name.removesuffix(".md"): page.read_text(encoding="utf-8")
-        for page in found
+        for page in pages
         if page.name.endswith(".md")
     }
     return {id: texts[id] for id in sorted(texts) if id != INDEX}
@@ -35,5 +35,5 @@ def _pages(folder: str) -> dict[str, str]:
 def title_of(id: str, text: str) -> str:
     """The heading of a page; of a finding or doubt, whose heading is its id, what is so."""
     heading = text.partition("\n")[0].removeprefix("# ")
-    found = _FIRST.search(text) if heading == id else None
-    return found["sentence"] if found else heading
+    match = _FIRST.search(text) if heading == id else None
+    return match["sentence"] if match else heading

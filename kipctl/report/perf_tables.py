@@ -103,20 +103,21 @@ def acknowledged(document: ProduceDocument | EndToEndDocument, latency: Latency,
     errors = ", ".join(f"{count:,} x {name}" for name, count in records.get("errors", {}).items())
     failed = f", {records['failed']:,} failed" + (f" ({errors})" if errors else "")
     return (
-        f"{counted(records['acknowledged'], 'record', of=records['sent'])} {sent} were acknowledged"
-        f"{failed if records['failed'] else ''}, at {document['records_per_second']:,.0f} a second"
+        f"{counted(records['acknowledged'], 'record', total=records['sent'])} {sent} were"
+        f" acknowledged{failed if records['failed'] else ''},"
+        f" at {document['records_per_second']:,.0f} a second"
         + ("" if latency["p50"] is None else f": {latency_of(latency)} after they were due")
     )
 
 
 def longest(document: ProduceDocument | EndToEndDocument) -> Iterator[str]:
     """When the worst moment of a run was. Of runs of older versions, which do not say, nothing."""
-    if found := document.get("longest_record"):
-        when = datetime.fromisoformat(found["intended"])
+    if record := document.get("longest_record"):
+        when = datetime.fromisoformat(record["intended"])
         yield (
-            f"The longest took {found['longest_ms']:,.1f} ms: due {when:%H:%M:%S} UTC,"
-            f" {found['intended_ms'] / 1000:,.1f} s after the start, to partition"
-            f" {found['partition']}."
+            f"The longest took {record['longest_ms']:,.1f} ms: due {when:%H:%M:%S} UTC,"
+            f" {record['intended_ms'] / 1000:,.1f} s after the start, to partition"
+            f" {record['partition']}."
         )
 
 
@@ -158,7 +159,10 @@ def times(
         f"{what}, leader discovery {document['leader_discovery']}"
         + (f", Kafka {version}" if version else ""),
         ("time", *(Column(f"{quantile} ms", 3) for quantile in quantiles)),
-        tuple((label, *cast(Mapping[str, float], of).values()) for label, of in spreads.items()),
+        tuple(
+            (label, *cast(Mapping[str, float], spread).values())
+            for label, spread in spreads.items()
+        ),
         notes,
         name,
     )

@@ -26,9 +26,9 @@ def plan_sentence(document: PlanShown, *, is_rest: bool = False) -> str:
     )
     topics = counted(counts["topic_count"], "topic")
     factors = "".join(
-        f"; {counted(one['partitions'], '', 'get')} {counted(one['to_factor'], 'replica')} instead"
-        f" of {one['from_factor']}"
-        for one in document["replication_factor_changes"]
+        f"; {counted(row['partitions'], '', 'get')} {counted(row['to_factor'], 'replica')} instead"
+        f" of {row['from_factor']}"
+        for row in document["replication_factor_changes"]
     )
     spread = document["topic_spread"]
     even = (
@@ -100,8 +100,8 @@ def brokers_table(document: PlanShown, notes: tuple[str, ...] = ()) -> Table:
     return Table("Brokers", tuple(columns), rows, notes, name="brokers")
 
 
-def _bytes_of(one: BrokerChange) -> tuple[int | None, ...]:
-    return one.bytes, one.bytes_after, one.bytes_in, one.bytes_out, one.usable
+def _bytes_of(change: BrokerChange) -> tuple[int | None, ...]:
+    return change.bytes, change.bytes_after, change.bytes_in, change.bytes_out, change.usable
 
 
 def links_table(document: PlanShown) -> Table:
@@ -115,7 +115,10 @@ def links_table(document: PlanShown) -> Table:
             "Replicas",
             _COPIED,
         ),
-        tuple((str(of.from_broker), str(of.to_broker), of.replica_count, of.bytes) for of in links),
+        tuple(
+            (str(link.from_broker), str(link.to_broker), link.replica_count, link.bytes)
+            for link in links
+        ),
         name="links",
     )
 

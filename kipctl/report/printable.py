@@ -20,7 +20,9 @@ def on_one_line(text: str) -> str:
     return printable(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
-def _shown(found: re.Match[str]) -> str:
-    if found[0].isprintable():
-        return found[0]
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in found[0])
+def _shown(match: re.Match[str]) -> str:
+    if match[0].isprintable():
+        return match[0]
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in match[0]
+    )

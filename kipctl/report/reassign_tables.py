@@ -43,7 +43,7 @@ REASSIGN = "reassign"
 _TOPICS_NAMED = 3
 
 
-def plan_report(of: "ui.PlanShown") -> Report:
+def plan_report(plan_shown: "ui.PlanShown") -> Report:
     """The plan by broker, and partition by partition where these are few or asked for.
 
     The document is Kafka's own reassignment JSON; everything else stands beside it. With phases,
@@ -52,21 +52,21 @@ def plan_report(of: "ui.PlanShown") -> Report:
     from kipctl.changes.plans.kafka_json import reassignment_document
     from kipctl.changes.plans.plan_summary import document
 
-    plan, phases, busy = of.plan, of.phases, len(of.busy)
-    shown = document(of.summary, of.throttle)
-    note = () if of.elects else ("Leaders after: once the preferred leaders are elected.",)
-    of_phases = [document(phase.summary, of.throttle) for phase in phases]
+    plan, phases, busy = plan_shown.plan, plan_shown.phases, len(plan_shown.busy)
+    shown = document(plan_shown.summary, plan_shown.throttle)
+    note = () if plan_shown.elects else ("Leaders after: once the preferred leaders are elected.",)
+    of_phases = [document(phase.summary, plan_shown.throttle) for phase in phases]
     tables = [phases_table(phases, of_phases)] if phases else []
     if plan.moves:
         tables.append(brokers_table(shown, note))
-    if of.summary.links and not phases:
+    if plan_shown.summary.links and not phases:
         tables.append(links_table(shown))
     for number, phase in enumerate(phases, 1):
         table = replace(_moves_table(phase.plan), title=f"Phase {number}: {phase.name}")
         tables.append(replace(table, name=f"phase {number}"))
     if plan.moves and not phases:
         tables.append(_moves_table(plan))
-    if of.summary.skip_reasons:
+    if plan_shown.summary.skip_reasons:
         tables.append(left_alone_table(shown))
     others = f"In the cluster {counted(busy, 'partition', 'are')} being reassigned."
     return Report(
@@ -77,13 +77,13 @@ def plan_report(of: "ui.PlanShown") -> Report:
             "skipped": _skipped(plan),
             "ongoing_partitions": busy,
             **_phases_document(phases, of_phases),
-            **of.about,
+            **plan_shown.about,
         },
         tuple(tables),
-        of.closing,
+        plan_shown.closing,
         paragraphs(
-            *of.opening,
-            plan_sentence(shown, is_rest=bool(of.opening)),
+            *plan_shown.opening,
+            plan_sentence(shown, is_rest=bool(plan_shown.opening)),
             *(copied_lines(shown) if not phases else _in_phases(phases)),
             *([others] if busy else ()),
         ),
@@ -294,10 +294,13 @@ def verified_report(verified: Sequence["Verified"], target: "Assignment") -> Rep
             "wanted": "Wanted",
             "replicas": "Replicas",
         },
-        ((*one.id, str(one.state), target[one.id], one.replicas) for one in verified),
+        (
+            (*partition.id, str(partition.state), target[partition.id], partition.replicas)
+            for partition in verified
+        ),
     )
     table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: row[2] == "done")))
-    counts = Counter(str(one.state) for one in verified)
+    counts = Counter(str(partition.state) for partition in verified)
     return Report(
         REASSIGN,
         {"partitions": partitions, "counts": dict(counts)},
@@ -314,7 +317,7 @@ def _as_planned(counts: Counter[str]) -> Paragraph:
         )
     others = ", ".join(f"{count:,} {state}" for state, count in counts.items() if state != "done")
     return Paragraph(
-        f"{counted(total - done, 'partition', 'are', of=total)} not as the file says: {others}.",
+        f"{counted(total - done, 'partition', 'are', total=total)} not as the file says: {others}.",
         tone=Tone.WARNING,
     )
 

@@ -15,16 +15,18 @@ _TOPICS_NAMED = 3
 _BROKERS_NAMED = 5
 
 
-def selectors_to_set(found: "Observation") -> tuple[str, ...]:
+def selectors_to_set(observation: "Observation") -> tuple[str, ...]:
     """The brokers that keep readers from a replica in their rack, as they send all to the leader:
     also where no replica is there yet."""
     from kipctl.cluster.inspect.replica_selection import NO_SELECTOR, RACK_AWARE
 
-    selectors = {partition.id: partition.selector for partition in found.facts}
+    selectors = {partition.id: partition.selector for partition in observation.facts}
     brokers = {
         choice.leader
-        for choice in found.choices
-        if not choice.local and choice.rack in found.racks and selectors[choice.id] == NO_SELECTOR
+        for choice in observation.choices
+        if not choice.local
+        and choice.rack in observation.racks
+        and selectors[choice.id] == NO_SELECTOR
     }
     if not brokers:
         return ()
@@ -40,21 +42,25 @@ def selectors_to_set(found: "Observation") -> tuple[str, ...]:
 
 
 def closest_replicas(
-    found: "Observation", weights: Mapping["PartitionId", float]
+    observation: "Observation", weights: Mapping["PartitionId", float]
 ) -> tuple[str, ...]:
     """How a rack without a replica gets one: by more replicas, or by others where there are as
     many as racks. Topics of which most is read across racks, by `weights` (bytes, or bytes/s), come
     first, and none are named of which nothing is."""
     from kipctl.cluster.inspect.replica_selection import Reason
 
-    without = Counter(choice.id for choice in found.choices if choice.reason is Reason.NO_REPLICA)
+    without = Counter(
+        choice.id for choice in observation.choices if choice.reason is Reason.NO_REPLICA
+    )
     bytes_across: dict[str, float] = defaultdict(float)
     enough: dict[str, bool] = {}
-    for facts in found.facts:
+    for facts in observation.facts:
         if times := without[facts.id]:
             topic = facts.id.topic
             bytes_across[topic] += times * weights.get(facts.id, 0)
-            enough[topic] = enough.get(topic, True) and len(facts.replicas) >= len(found.racks)
+            enough[topic] = enough.get(topic, True) and (
+                len(facts.replicas) >= len(observation.racks)
+            )
     if not enough:
         return ()
     with_traffic = [topic for topic in enough if bytes_across[topic]] or [*enough]
@@ -63,7 +69,7 @@ def closest_replicas(
     give = Command(
         "reassign",
         rack_aware=enough[worst[0]],
-        replication_factor=None if enough[worst[0]] else len(found.racks),
+        replication_factor=None if enough[worst[0]] else len(observation.racks),
         topic=alike[:_TOPICS_NAMED],
         dry_run=True,
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def document(
-    found: "Observation",
+    observation: "Observation",
     summaries: "Sequence[RackSummary]",
     unreported: "Mapping[PartitionId, str]",
     reads: "Sequence[ClientRead]",
@@ -42,17 +42,17 @@ def document(
     bytes of a partition are not known, and sums that need them null.
     """
     return {
-        "partitions": [_choice(choice) for choice in found.choices],
-        "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
+        "partitions": [_choice(choice) for choice in observation.choices],
+        "racks": [_rack(summary, observation, price_per_gb) for summary in summaries],
         "groups": [_group(group, price_per_gb) for group in groups],
         "groups_not_shown": list(groups_not_shown),
         "unreported": [
-            {"topic": one.topic, "partition": one.partition, "why": why}
-            for one, why in unreported.items()
+            {"topic": partition.topic, "partition": partition.partition, "why": why}
+            for partition, why in unreported.items()
         ],
         "rate_over_seconds": over_s,
         "price_per_gb": price_per_gb,
-        "reading_client": _client(found, reads) if reads else None,
+        "reading_client": _client(observation, reads) if reads else None,
     }
 
 
@@ -74,10 +74,12 @@ def _choice(choice: "Choice") -> ReplicaChoice:
     }
 
 
-def _rack(summary: "RackSummary", found: "Observation", price_per_gb: float | None) -> RackTraffic:
+def _rack(
+    summary: "RackSummary", observation: "Observation", price_per_gb: float | None
+) -> RackTraffic:
     return {
         "rack": summary.rack,
-        "is_known": summary.rack in found.racks,
+        "is_known": summary.rack in observation.racks,
         "partitions": summary.partitions,
         "local_partitions": summary.local,
         "local_percent": summary.local_percent,
@@ -118,13 +120,13 @@ def _group(group: "GroupTraffic", price_per_gb: float | None) -> GroupReads:
     }
 
 
-def _client(found: "Observation", reads: "Sequence[ClientRead]") -> ReadingClient:
+def _client(observation: "Observation", reads: "Sequence[ClientRead]") -> ReadingClient:
     from kipctl.cluster.inspect.replica_selection_librdkafka import version
 
     said: dict[tuple[PartitionId, str], int | None] = {
-        (choice.id, choice.rack): choice.reads_from for choice in found.choices
+        (choice.id, choice.rack): choice.reads_from for choice in observation.choices
     }
-    racks = {r.broker: r.rack for fact in found.facts for r in fact.replicas}
+    racks = {r.broker: r.rack for fact in observation.facts for r in fact.replicas}
     return {
         "name": "librdkafka",
         "version": version(),
@@ -148,11 +150,11 @@ def _agrees(read_from: int | None, named: int | None) -> bool | None:
     return None if read_from is None or named is None else read_from == named
 
 
-def walks(found: "Observation") -> ReplicaWalksDocument:
+def walks(observation: "Observation") -> ReplicaWalksDocument:
     """One partition's choices, rule by rule."""
     from kipctl.cluster.inspect.replica_selection import apply_rules
 
-    (facts,) = found.facts
+    (facts,) = observation.facts
     return {
         "topic": facts.id.topic,
         "partition": facts.id.partition,
@@ -164,19 +166,19 @@ def walks(found: "Observation") -> ReplicaWalksDocument:
                     for step in apply_rules(facts, choice.rack)
                 ],
             }
-            for choice in found.choices
+            for choice in observation.choices
         ],
     }
 
 
-def flip(one: "Flip") -> ReplicaFlip:
+def flip(change: "Flip") -> ReplicaFlip:
     """A change, with the time of the wall clock as it is now."""
     return {
         "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-        "topic": one.id.topic,
-        "partition": one.id.partition,
-        "rack": one.rack,
-        "from_broker": one.before,
-        "to_broker": one.after,
-        "why": one.why,
+        "topic": change.id.topic,
+        "partition": change.id.partition,
+        "rack": change.rack,
+        "from_broker": change.before,
+        "to_broker": change.after,
+        "why": change.why,
     }

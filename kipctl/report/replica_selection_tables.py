@@ -136,13 +136,16 @@ def _reasons(rows: Sequence[ReplicaChoice]) -> Table:
     return Table(
         "Why",
         ("Reader in", "Local", "Closest", "Why", "Partitions", "Such as"),
-        tuple((*key, len(found), found[0]) for key, found in sorted(alike.items(), key=_by_rack)),
+        tuple(
+            (*key, len(partitions), partitions[0])
+            for key, partitions in sorted(alike.items(), key=_by_rack)
+        ),
     )
 
 
 def _by_rack(item: tuple[_Reason, list[str]]) -> tuple[str, bool, int]:
-    reason, found = item
-    return reason.rack, reason.local, -len(found)
+    reason, partitions = item
+    return reason.rack, reason.local, -len(partitions)
 
 
 def _partitions(document: ReplicaSelectionDocument) -> Table:

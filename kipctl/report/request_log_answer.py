@@ -54,17 +54,18 @@ def request_log_answer(document: RequestLogAnalysis) -> tuple[str, ...]:
 def _finding_sentences(document: RequestLogAnalysis) -> Iterator[str]:
     """Findings of all clusters but notes, which the table has."""
     for cluster in document["clusters"]:
-        for one in cluster["findings"]:
-            if one["severity"] != Severity.NOTE:
-                who = f"{one['software']} {one['version']}"
-                clients = f", {', '.join(one['client_ids'])}" if one["client_count"] else ""
-                more = one["client_count"] - len(one["client_ids"])
+        for finding in cluster["findings"]:
+            if finding["severity"] != Severity.NOTE:
+                who = f"{finding['software']} {finding['version']}"
+                clients = f", {', '.join(finding['client_ids'])}" if finding["client_count"] else ""
+                more = finding["client_count"] - len(finding["client_ids"])
                 clients += f" and {more:,} more" if more else ""
-                known = f" Known: {known_in_words(one)}." if one["known"] else ""
+                known = f" Known: {known_in_words(finding)}." if finding["known"] else ""
                 yield (
-                    f"{one['id']} ({one['severity']}): {who}{clients} {one['does']},"
-                    f" {one['times']:,} of {one['of']:,} times. {one['costs']} {one['change']}"
-                    f"{known} More: " + Command("explain", one["id"])
+                    f"{finding['id']} ({finding['severity']}): {who}{clients} {finding['does']},"
+                    f" {finding['times']:,} of {finding['of']:,} times."
+                    f" {finding['costs']} {finding['change']}{known} More: "
+                    + Command("explain", finding["id"])
                 )
 
 
@@ -100,10 +101,10 @@ def _not_in_the_logs(document: RequestLogAnalysis) -> Iterator[str]:
         )
         yield f"The times of {turn['file']} {what.format(at=turn['at'])}."
     if copies := document["copies"]:
-        of, kept = next(iter(copies.items()))
+        copy, kept = next(iter(copies.items()))
         yield (
             f"{counted(len(copies), 'file', 'hold')} what another one holds, and"
-            f" {'is' if len(copies) == 1 else 'are'} left out: {of} is {kept}."
+            f" {'is' if len(copies) == 1 else 'are'} left out: {copy} is {kept}."
         )
 
 
@@ -129,20 +130,20 @@ def _across_racks(cluster: LoggedCluster) -> list[str]:
     for row in reading:
         if row["rack"] is not None and row["rack"] not in racks and row["cross_rack_bytes"]:
             unknown[row["rack"]].append(row)
-    found = [_of_unknown_rack(rack, rows, racks) for rack, rows in unknown.items()]
+    sentences = [_of_unknown_rack(rack, rows, racks) for rack, rows in unknown.items()]
     reads = cluster["rackless_reads"]
     if (across := reads["cross_rack_bytes"]) and reads["fetched_bytes"]:
         ids = [row["client_id"] or "" for row in reading if row["rack"] is None]
         costs = _costs(reads["fetched_bytes"], across, reads["price_of_30_days"])
         named = first_few(ids, _NAMED)
         who = f"{counted(reads['client_count'], 'consumer', 'name')} no rack and"
-        found.append(
+        sentences.append(
             (
                 across,
                 f"{who} {agreeing(reads['client_count'], 'read')} {costs}: {named}.",
             )
         )
-    return [sentence for _, sentence in sorted(found, key=lambda one: -one[0])]
+    return [sentence for _, sentence in sorted(sentences, key=lambda item: -item[0])]
 
 
 def _of_unknown_rack(rack: str, rows: Sequence[Talker], racks: set[str]) -> tuple[int, str]:

@@ -51,7 +51,10 @@ def request_log_tables(document: RequestLogAnalysis) -> tuple[Table, ...]:
         _clocks,
     )
     clusters = document["clusters"]
-    tables = (_of_clusters([(of["cluster_id"], make(of)) for of in clusters]) for make in made)
+    tables = (
+        _of_clusters([(cluster["cluster_id"], make(cluster)) for cluster in clusters])
+        for make in made
+    )
     return tuple(table for table in (_lines(document), *tables) if table.rows)
 
 
@@ -62,9 +65,9 @@ def _findings(cluster: LoggedCluster) -> Table:
         {
             "severity": "severity",
             "finding": "id",
-            "software": lambda one: f"{one['software']} {one['version']}",
+            "software": lambda finding: f"{finding['software']} {finding['version']}",
             "clients": "client_count",
-            "seen": lambda one: f"{one['times']:,} of {one['of']:,}",
+            "seen": lambda finding: f"{finding['times']:,} of {finding['of']:,}",
             "known": known_in_words,
         },
         (
@@ -104,8 +107,8 @@ def _lines(document: RequestLogAnalysis) -> Table:
     if untimed := document.get("untimed"):
         told = counted(untimed, "request", "tell")
         notes.insert(0, f"{told} no time: what clients did after errors is not known of them.")
-    periods = [of["period"] for of in document["clusters"]]
-    moments = [at for of in periods for at in (of["from"], of["to"]) if at is not None]
+    periods = [cluster["period"] for cluster in document["clusters"]]
+    moments = [at for period in periods for at in (period["from"], period["to"]) if at is not None]
     if moments:
         notes.insert(0, f"From {min(moments)} to {max(moments)}.")
     return table_of(

@@ -135,10 +135,10 @@ def run_warnings(name: str, description: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name} is the end of a longer run: {kept}."
 
 
-def settings_table(name: str, folder: str, settings: Mapping[str, str], of: int) -> Table:
-    """What a run was made with; `of` is its size in bytes."""
+def settings_table(name: str, folder: str, settings: Mapping[str, str], size: int) -> Table:
+    """What a run was made with; `size` is in bytes."""
     return Table(
-        f"Run {name}, {format_bytes(of)} in {folder}",
+        f"Run {name}, {format_bytes(size)} in {folder}",
         ("setting", "value"),
         tuple(settings.items()),
         name="settings",
@@ -227,8 +227,10 @@ def _differing(document: ComparisonDocument, names: Sides) -> Table:
 
 def _measures(document: ComparisonDocument, names: Sides) -> Table:
     a, b = names
-    measures = [one for one in document["measures"] if (one["a"], one["b"]) != (None, None)]
-    left_out = [one["title"] for one in document["measures"] if one not in measures]
+    measures = [
+        measure for measure in document["measures"] if (measure["a"], measure["b"]) != (None, None)
+    ]
+    left_out = [measure["title"] for measure in document["measures"] if measure not in measures]
     notes = [*verdict_notes(measures)]
     if left_out:
         notes.append(f"Not measured on either side: {', '.join(left_out)}.")

@@ -116,18 +116,18 @@ def table_of(
 def _cell(document: _Row, source: Source[_Row]) -> Cell:
     if not isinstance(source, str):
         return source(document)
-    found: Any = document
+    value: Any = document
     for key in source.split("."):
-        found = None if found is None else found[key]
-    return found if found is None or isinstance(found, bool | int | float) else str(found)
+        value = None if value is None else value[key]
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def identifier(source: str) -> Callable[[Mapping[str, object]], Cell]:
     """The cell as text: of a number without thousands separators."""
 
     def cell(document: Mapping[str, object]) -> Cell:
-        found = _cell(document, source)
-        return None if found is None else str(found)
+        value = _cell(document, source)
+        return None if value is None else str(value)
 
     return cell
 
@@ -194,26 +194,31 @@ def with_commands(report: Report, typed: Typing) -> Report:
     """The report with its commands as `typed` has them; in the document one by itself is a list of
     its words."""
 
-    def text(of: str) -> str:
-        return of.spelled(typed) if isinstance(of, NextStep) else of
+    def text(value: str) -> str:
+        return value.spelled(typed) if isinstance(value, NextStep) else value
 
-    def table(of: Table) -> Table:
-        rows = (tuple(text(c) if isinstance(c, str) else c for c in row) for row in of.rows)
-        return replace(of, title=text(of.title), rows=tuple(rows), notes=tuple(map(text, of.notes)))
+    def table(original: Table) -> Table:
+        rows = (tuple(text(c) if isinstance(c, str) else c for c in row) for row in original.rows)
+        return replace(
+            original,
+            title=text(original.title),
+            rows=tuple(rows),
+            notes=tuple(map(text, original.notes)),
+        )
 
-    def document(of: object) -> object:
-        match of:
+    def document(part: object) -> object:
+        match part:
             case Command():
-                return list(typed(of))
+                return list(typed(part))
             case str():
-                return text(of)
+                return text(part)
             case Mapping():
-                return {key: document(value) for key, value in of.items()}
+                return {key: document(value) for key, value in part.items()}
             case list() | tuple():
-                return [document(value) for value in of]
-            case _ if is_dataclass(of) and not isinstance(of, type):
-                return document(asdict(of))
-        return of
+                return [document(value) for value in part]
+            case _ if is_dataclass(part) and not isinstance(part, type):
+                return document(asdict(part))
+        return part
 
     return replace(
         report,

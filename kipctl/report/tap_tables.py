@@ -90,29 +90,33 @@ def _no_move(document: TapDocument) -> str:
     )
 
 
-def _worth(one: HintsWorth) -> str:
+def _worth(worth: HintsWorth) -> str:
     """Not how much, where few moved leaders were met."""
-    saved, name = round(one["without_ms"] - one["with_ms"], 1), one["client_id"] or "-"
-    if min(one["met_with"], one["met_without"]) < MIN_MOVES:
+    saved, name = round(worth["without_ms"] - worth["with_ms"], 1), worth["client_id"] or "-"
+    if min(worth["met_with"], worth["met_without"]) < MIN_MOVES:
         return (
-            f"What hints are worth to {name} cannot be said: it met {one['met_with']:,} moved"
-            f" leaders with them and {one['met_without']:,} without, {MIN_MOVES} each are wanted."
+            f"What hints are worth to {name} cannot be said: it met {worth['met_with']:,} moved"
+            f" leaders with them and {worth['met_without']:,} without, {MIN_MOVES} each are wanted."
         )
     if not saved:
-        return f"No difference is seen for {name}, with hints or without: {one['with_ms']:,.1f} ms."
+        return (
+            f"No difference is seen for {name}, with hints or without: {worth['with_ms']:,.1f} ms."
+        )
     return (
         f"Hints {'save' if saved > 0 else 'cost'} {name} {abs(saved):,.1f} ms a"
-        f" moved leader (p50): {one['with_ms']:,.1f} ms with them ({one['met_with']:,} met),"
-        f" {one['without_ms']:,.1f} ms without ({one['met_without']:,} met)."
+        f" moved leader (p50): {worth['with_ms']:,.1f} ms with them ({worth['met_with']:,} met),"
+        f" {worth['without_ms']:,.1f} ms without ({worth['met_without']:,} met)."
     )
 
 
-def verdicts(of: Sequence[TapClient]) -> Iterator[str]:
+def verdicts(clients: Sequence[TapClient]) -> Iterator[str]:
     """Of each client that produced or fetched, in the order of `tap_answer`."""
-    clients = sorted(of, key=lambda one: (not one["leader_errors"], -one["requests"]["total"]))
-    for client in clients:
+    in_order = sorted(
+        clients, key=lambda client: (not client["leader_errors"], -client["requests"]["total"])
+    )
+    for client in in_order:
         if client["leader_errors"] or _has_data(client):
-            yield f"{_name(client, clients)} {_sentences(client)}"
+            yield f"{_name(client, in_order)} {_sentences(client)}"
 
 
 def _has_data(client: TapClient) -> bool:
@@ -122,7 +126,7 @@ def _has_data(client: TapClient) -> bool:
 def _name(client: TapClient, clients: Sequence[TapClient]) -> str:
     """With its host, if others have its id."""
     name, software = client["client_id"] or "-", _software(client)
-    namesakes = sum(one["client_id"] == client["client_id"] for one in clients) > 1
+    namesakes = sum(other["client_id"] == client["client_id"] for other in clients) > 1
     at = f" at {client['host']}" if namesakes and client.get("host") else ""
     return f"{name}{at}{f' ({software})' if software else ''}"
 
@@ -167,7 +171,10 @@ def tap_tables(document: TapDocument) -> tuple[Table, ...]:
             Table(
                 "Listeners",
                 ("broker", "the tap's port"),
-                tuple((one["broker"], str(one["port"])) for one in document["listeners"]),
+                tuple(
+                    (listener["broker"], str(listener["port"]))
+                    for listener in document["listeners"]
+                ),
                 name="listeners",
             )
         )
@@ -179,24 +186,24 @@ def tap_tables(document: TapDocument) -> tuple[Table, ...]:
 
 def findings_table(document: TapDocument) -> Table:
     """What clients are found to do wrong, the worst first; without rows if that is nothing."""
-    found: list[_ClientsFinding] = [
+    findings: list[_ClientsFinding] = [
         {**finding, "client": client["client_id"] or "-"}
         for client in document["clients"]
         for finding in client.get("findings", ())
     ]
-    found.sort(key=lambda one: (Severity(one["severity"]).rank, -one["times"]))
-    notes = [f"{one['id']}: {one['costs']} {one['change']}" for one in found]
-    if found:
-        notes.append("More of one: " + Command("explain", found[0]["id"]))
+    findings.sort(key=lambda finding: (Severity(finding["severity"]).rank, -finding["times"]))
+    notes = [f"{finding['id']}: {finding['costs']} {finding['change']}" for finding in findings]
+    if findings:
+        notes.append("More of one: " + Command("explain", findings[0]["id"]))
     return table_of(
         "Findings, the worst first",
-        found,
+        findings,
         {
             "severity": "severity",
             "finding": "id",
             "client id": "client",
-            "seen": lambda one: f"{one['times']:,} of {one['of']:,}",
-            "first": lambda one: _first_seen(one["first"]),
+            "seen": lambda finding: f"{finding['times']:,} of {finding['of']:,}",
+            "first": lambda finding: _first_seen(finding["first"]),
             "known": known_in_words,
         },
         tuple(dict.fromkeys(notes)),

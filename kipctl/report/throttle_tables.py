@@ -35,18 +35,28 @@ def seen_report(seen: "ThrottlesSeen") -> Report:
     """Every throttle of the cluster: where, who has set it, and what needs it."""
     throttles = sorted(seen.values.items())
     rows = tuple(
-        (str(one), format_rate(value), seen.set_by(one), "yes" if one in seen.used else "no")
-        for one, value in throttles
+        (
+            str(throttle),
+            format_rate(value),
+            seen.set_by(throttle),
+            "yes" if throttle in seen.used else "no",
+        )
+        for throttle, value in throttles
     )
     listed = [
-        {**one._asdict(), "value": value, "set_by": seen.set_by(one), "is_needed": one in seen.used}
-        for one, value in throttles
+        {
+            **throttle._asdict(),
+            "value": value,
+            "set_by": seen.set_by(throttle),
+            "is_needed": throttle in seen.used,
+        }
+        for throttle, value in throttles
     ]
     unknown = [
-        {**one._asdict(), "value": value, "set_by": who}
-        for (one, value), who in sorted(seen.not_known.items())
+        {**throttle._asdict(), "value": value, "set_by": who}
+        for (throttle, value), who in sorted(seen.not_known.items())
     ]
-    away = sorted({int(one["name"]) for one in unknown})
+    away = sorted({int(rate["name"]) for rate in unknown})
     first = "No throttle of replication is set."
     if unknown:
         first = "No throttle of replication is set on the brokers that answer."
@@ -59,7 +69,7 @@ def seen_report(seen: "ThrottlesSeen") -> Report:
             f" {counted(len(unknown), 'rate')} may be set still, by"
             f" {', '.join(dict.fromkeys(str(rate['set_by']) for rate in unknown))}."
         )
-    left = [one for one, _ in throttles if one not in seen.used]
+    left = [throttle for throttle, _ in throttles if throttle not in seen.used]
     clear = Command(
         "changes clear-throttles", all=any(not seen.is_own(setting) for setting in left)
     )
@@ -88,8 +98,8 @@ def left_report(
         {**_values(change), "set_by": who} for change, who in zip(changes, set_by, strict=True)
     ]
     rows = tuple(
-        (str(one.setting), format_rate(one.during), who, format_rate(one.before))
-        for one, who in zip(changes, set_by, strict=True)
+        (str(change.setting), format_rate(change.during), who, format_rate(change.before))
+        for change, who in zip(changes, set_by, strict=True)
     )
     said = [f"{counted(own, 'throttle', 'are')} still set by earlier changes."] if own else []
     if left.takes_all and others:
@@ -98,7 +108,7 @@ def left_report(
     if not_restored is not None:
         count = len(changes)
         how = "as before" if left.restores_others else "removed"
-        said = [f"{counted(count - not_restored, 'throttle', 'are', of=count)} {how}."]
+        said = [f"{counted(count - not_restored, 'throttle', 'are', total=count)} {how}."]
         if not count:
             said = [f"Forgotten: {counted(len(left.recorded), 'entry')}."]
     elif left.takes_all and others:

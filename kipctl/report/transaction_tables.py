@@ -25,47 +25,51 @@ _COLUMNS: dict[Column | str, str] = {
 
 
 def transactions_table(
-    title: str, found: "Iterable[OpenTransaction]", access: "Access"
+    title: str, transactions: "Iterable[OpenTransaction]", access: "Access"
 ) -> tuple[Table, list[dict[str, object]]]:
     """A row of each, for people and for JSON."""
-    documents = [_document(transaction, access) for transaction in found]
+    documents = [_document(transaction, access) for transaction in transactions]
     shown = ({**document, "producer_id": str(document["producer_id"])} for document in documents)
     return table_of(title, shown, _COLUMNS), documents
 
 
-def _document(one: "OpenTransaction", access: "Access") -> dict[str, object]:
+def _document(transaction: "OpenTransaction", access: "Access") -> dict[str, object]:
     from kipctl.cluster.open_transactions import abort_command
 
-    known = one.coordinated
-    since = datetime.fromtimestamp(one.since_ms / 1000, UTC) if one.since_ms > 0 else None
+    known = transaction.coordinated
+    since = (
+        datetime.fromtimestamp(transaction.since_ms / 1000, UTC)
+        if transaction.since_ms > 0
+        else None
+    )
     return {
-        "topic": one.id.topic,
-        "partition": one.id.partition,
+        "topic": transaction.id.topic,
+        "partition": transaction.id.partition,
         "transactional_id": known.transactional_id if known else None,
-        "producer_id": one.producer_id,
-        "producer_epoch": one.producer_epoch,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
         "state": known.state if known else None,
         "since": since.isoformat(timespec="seconds") if since else None,
-        "start_offset": one.start_offset,
-        "ending": str(one.ending),
-        "hanging": one.is_hanging,
-        "readers": readers(one),
-        "abort": abort_command(str(access), one, is_secured=access.is_secured)
-        if one.is_hanging
+        "start_offset": transaction.start_offset,
+        "ending": str(transaction.ending),
+        "hanging": transaction.is_hanging,
+        "readers": readers(transaction),
+        "abort": abort_command(str(access), transaction, is_secured=access.is_secured)
+        if transaction.is_hanging
         else None,
     }
 
 
-def readers(one: "OpenTransaction") -> str:
+def readers(transaction: "OpenTransaction") -> str:
     """What those meet who read committed records alone, once the partition is led by that log."""
     from kipctl.cluster.open_transactions import Ending
 
-    if one.start_offset is None:
+    if transaction.start_offset is None:
         return "its records here are lost, and it may commit all the same"
-    match one.ending:
+    match transaction.ending:
         case Ending.COMES:
-            return f"wait at offset {one.start_offset:,} until it ends"
+            return f"wait at offset {transaction.start_offset:,} until it ends"
         case Ending.NEVER:
-            return f"stop at offset {one.start_offset:,} for good: its end is lost"
+            return f"stop at offset {transaction.start_offset:,} for good: its end is lost"
         case Ending.NOT_KNOWN:
-            return f"stop at offset {one.start_offset:,}, if its end is lost"
+            return f"stop at offset {transaction.start_offset:,}, if its end is lost"

@@ -22,50 +22,53 @@ def compared_answer(
     """Whether arms differ in `what` by more than runs vary; of each comparison its label, if any,
     and its figures."""
     asked = list(comparisons)
-    decided = [one for _, one in asked if one["different"] is not None]
-    cuts = [one["cut_percent"] or 0 for one in decided if one["different"]]
+    decided = [comparison for _, comparison in asked if comparison["different"] is not None]
+    cuts = [comparison["cut_percent"] or 0 for comparison in decided if comparison["different"]]
     shorter, longer = sum(cut > 0 for cut in cuts), sum(cut < 0 for cut in cuts)
     if not asked:
         return ()
-    of = counted(len(decided), "comparison")
+    total = counted(len(decided), "comparison")
     first = (
-        f"{what} was shorter in {shorter} of {of}, longer in {longer}."
+        f"{what} was shorter in {shorter} of {total}, longer in {longer}."
         if shorter or longer
-        else f"{what} differed in none of {of} by more than runs vary."
+        else f"{what} differed in none of {total} by more than runs vary."
     )
     if not decided:
         first = f"{what}: whether arms differ {asked[0][1]['verdict']}."
-    each = (f"{label}{one['with']} against {one['without']}: {_ms(one)}" for label, one in asked)
+    each = (
+        f"{label}{comparison['with']} against {comparison['without']}: {_ms(comparison)}"
+        for label, comparison in asked
+    )
     return (Paragraph(first, tuple(each)),)
 
 
 def pairs_answer(comparisons: Iterable[ComparedArms]) -> tuple[Paragraph, ...]:
     """Of each pair of arms in which measures they differ by more than runs vary."""
     pairs: dict[tuple[str | int, str | int], list[ComparedArms]] = {}
-    for one in comparisons:
-        pairs.setdefault((one["with"], one["without"]), []).append(one)
+    for comparison in comparisons:
+        pairs.setdefault((comparison["with"], comparison["without"]), []).append(comparison)
     return tuple(
         Paragraph(
             _in_measures(f"{arm} differs from {other}", measures),
-            tuple(f"{one['title']}: {_ms(one)}" for one in measures),
+            tuple(f"{measure['title']}: {_ms(measure)}" for measure in measures),
         )
         for (arm, other), measures in pairs.items()
     )
 
 
 def _in_measures(differs: str, measures: Sequence[ComparedArms]) -> str:
-    decided = [one["different"] for one in measures if one["different"] is not None]
+    decided = [measure["different"] for measure in measures if measure["different"] is not None]
     if not decided:
         return f"Whether {differs} {measures[0]['verdict']}."
     return f"{differs} in {sum(decided)} of {counted(len(decided), 'measure')}."
 
 
-def _ms(one: ComparedArms) -> str:
-    if one["without_ms"] is None or one["with_ms"] is None:
+def _ms(comparison: ComparedArms) -> str:
+    if comparison["without_ms"] is None or comparison["with_ms"] is None:
         return "not measured in both."
-    cut = "" if one["cut_percent"] is None else f" ({-one['cut_percent']:+,.1f} %)"
-    waits = f"{one['with_ms']:,.1f} against {one['without_ms']:,.1f} ms{cut}"
-    return f"{waits}, {one['verdict'].partition(':')[0]}."
+    cut = "" if comparison["cut_percent"] is None else f" ({-comparison['cut_percent']:+,.1f} %)"
+    waits = f"{comparison['with_ms']:,.1f} against {comparison['without_ms']:,.1f} ms{cut}"
+    return f"{waits}, {comparison['verdict'].partition(':')[0]}."
 
 
 def few_runs_note(runs: int) -> str:
@@ -77,20 +80,20 @@ def few_runs_note(runs: int) -> str:
     )
 
 
-def _between(found: VerdictFigures) -> Cell:
-    interval = found["ratio_interval"]
+def _between(figures: VerdictFigures) -> Cell:
+    interval = figures["ratio_interval"]
     return " to ".join(f"{100 * (ratio - 1):+,.1f}" for ratio in interval) if interval else None
 
 
-def _p(found: VerdictFigures) -> Cell:
-    p_value = found["p_adjusted"]
+def _p(figures: VerdictFigures) -> Cell:
+    p_value = figures["p_adjusted"]
     return p_value if p_value is None or p_value >= _LEAST_P else f"<{_LEAST_P}"
 
 
 VERDICTS: Columns[VerdictFigures] = {
     Column("% between", right=True): _between,
     Column("p", 4): _p,
-    "verdict": lambda found: found["verdict"].partition(": ")[0],
+    "verdict": lambda figures: figures["verdict"].partition(": ")[0],
 }
 """Columns of documents that have `kipctl.verdict.Verdict.as_document`."""
 

@@ -49,7 +49,7 @@ class RollContext(ChangeContext):
     stdin: TextIO = field(default_factory=lambda: sys.stdin)
 
 
-def roll_context(context: ChangeContext, ui: RollUi, how: RollOptions, **of: Any) -> RollContext:
-    """The context of a change as that of a roll; `of` are further fields."""
-    shared = {one.name: getattr(context, one.name) for one in fields(context)}
-    return RollContext(**shared | {"ui": ui, "how": how} | of)
+def roll_context(context: ChangeContext, ui: RollUi, how: RollOptions, **extra: Any) -> RollContext:
+    """The context of a change as that of a roll; `extra` are further fields."""
+    shared = {attribute.name: getattr(context, attribute.name) for attribute in fields(context)}
+    return RollContext(**shared | {"ui": ui, "how": how} | extra)

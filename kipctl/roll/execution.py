@@ -425,7 +425,7 @@ class Roll:
     def _position(self, broker: int) -> str:
         """At which node, how far it is, and what is left."""
         step = self.record.step(broker)
-        left = ", ".join(str(one.broker) for one in self.record.left)
+        left = ", ".join(str(node.broker) for node in self.record.left)
         running = ""
         if self._restarting and self._restarting.look() is CommandState.RUNNING and step.process:
             running = f" Its restart command goes on (process {step.process.pid})."

@@ -18,7 +18,7 @@ def newest_first(context: ChangeContext, journal: Journal) -> Iterator[Entry | R
     ids = {record.id for record in known}
     entries = journal.entries(context.say_damaged)
     changes = (entry for entry in entries if entry.origin.part_of not in ids)
-    return merge(changes, known, key=lambda one: one.id, reverse=True)
+    return merge(changes, known, key=lambda entry: entry.id, reverse=True)
 
 
 def roll_to_resume(context: ChangeContext) -> RollRecord | None:
@@ -119,5 +119,7 @@ def _throttle_left(changes: Journal) -> str:
         return f"is adapted now: {at_work}"
     if changes.locked_by():
         return ""
-    entry = next((one for one in changes.unfinished() if one.throttle and not one.is_open), None)
+    entry = next(
+        (entry for entry in changes.unfinished() if entry.throttle and not entry.is_open), None
+    )
     return f"is still set: entry {entry.id}, {entry.origin}" if entry else ""

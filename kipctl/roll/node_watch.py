@@ -52,7 +52,7 @@ class ClusterWatch:
         except (UnreachableError, TimedOutError):
             self.was_away |= self._is_alone(broker) and self._answers(broker) is False
             return False
-        others = [one for one in listed if one != broker]
+        others = [other for other in listed if other != broker]
         if broker not in listed:
             shown = self._shown_by_one_of(others)
             self.was_away |= shown is not None and broker not in shown
@@ -99,7 +99,9 @@ class ClusterWatch:
         """
         seen = read_state(self.cluster, None, WANTED, self._looks)
         self._looks += 1
-        return seen.snapshot, "; ".join(filter(None, (unmet(one, seen) for one in WANTED)))
+        return seen.snapshot, "; ".join(
+            filter(None, (unmet(condition, seen) for condition in WANTED))
+        )
 
     def quorum_unmet(self) -> str:
         """Which controller is not caught up, or which broker knows another active one; "" for none.

@@ -132,8 +132,8 @@ class Risk(Node):
 
     def as_document(self) -> RestartRisk:
         """For JSON: counts, and some of the partitions."""
-        of = {effect: self.effects.get(effect, ()) for effect in Effect}
-        such_as = {effect: list(map(str, ids[:_EXAMPLES])) for effect, ids in of.items()}
+        by_effect = {effect: self.effects.get(effect, ()) for effect in Effect}
+        such_as = {effect: list(map(str, ids[:_EXAMPLES])) for effect, ids in by_effect.items()}
         return {
             "broker": self.broker,
             "host": self.host,
@@ -142,12 +142,12 @@ class Risk(Node):
             "role": self.role,
             "replica_count": self.replicas,
             "leader_count": self.leaders,
-            "no_other_replica": len(of[Effect.LOST]),
-            "below_min_insync_replicas": len(of[Effect.BELOW]),
-            "at_min_insync_replicas": len(of[Effect.AT_MINIMUM]),
-            "less_than_spare": len(of[Effect.LESS_THAN_SPARE]),
-            "one_replica_left": len(of[Effect.SINGLE]),
-            "min_insync_replicas_not_known": len(of[Effect.UNKNOWN]),
+            "no_other_replica": len(by_effect[Effect.LOST]),
+            "below_min_insync_replicas": len(by_effect[Effect.BELOW]),
+            "at_min_insync_replicas": len(by_effect[Effect.AT_MINIMUM]),
+            "less_than_spare": len(by_effect[Effect.LESS_THAN_SPARE]),
+            "one_replica_left": len(by_effect[Effect.SINGLE]),
+            "min_insync_replicas_not_known": len(by_effect[Effect.UNKNOWN]),
             "no_quorum": self.no_quorum,
             "such_as": {
                 "lost": such_as[Effect.LOST],
@@ -260,7 +260,7 @@ def _controllers(facts: Facts, controllers_only: Sequence[int]) -> tuple[Risk, .
             "Leave --controllers out: brokers that are controllers too are restarted with them.",
         )
     steps = []
-    for controller in sorted(controllers_only, key=lambda one: (one == quorum.active, one)):
+    for controller in sorted(controllers_only, key=lambda node: (node == quorum.active, node)):
         voter = quorum.voter(controller)
         host, port = (voter.host, voter.port) if voter else ("", 0)
         role = ACTIVE_CONTROLLER if controller == quorum.active else CONTROLLER
@@ -288,24 +288,24 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
     if force:
         return
     if harmful := [step for step in plan.steps if step.is_known_to_harm]:
-        one = harmful[0]
+        step = harmful[0]
         what = "stops partitions"
-        if one.no_quorum:
+        if step.no_quorum:
             what = "stops the controllers"
-        elif one.effects.keys().isdisjoint((Effect.LOST, Effect.BELOW)):
+        elif step.effects.keys().isdisjoint((Effect.LOST, Effect.BELOW)):
             what = "leaves less to spare than was asked for"
         kind = "node" if any(step.is_controller_only for step in plan.steps) else "broker"
         raise RefusedError(
-            f"Restarting {counted(len(harmful), kind, of=len(plan.steps))} {what}:"
-            f" {one.name}: {describe_risk(one)}.",
+            f"Restarting {counted(len(harmful), kind, total=len(plan.steps))} {what}:"
+            f" {step.name}: {describe_risk(step)}.",
             "See all: " + Command("roll --dry-run") + ". Add replicas, or insist with --force.",
         )
     if doubtful := [step for step in plan.steps if step.is_harmful]:
-        one = doubtful[0]
+        step = doubtful[0]
         raise RefusedError(
-            f"Whether restarting {counted(len(doubtful), 'broker', of=len(plan.steps))} stops"
+            f"Whether restarting {counted(len(doubtful), 'broker', total=len(plan.steps))} stops"
             " partitions is"
-            f" not known: {one.name}: {describe_risk(one)}.",
+            f" not known: {step.name}: {describe_risk(step)}.",
             "It takes the right to DescribeConfigs of topics. Repeat it, or insist with --force.",
         )
 
@@ -313,7 +313,9 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
 def describe_risk(risk: Risk) -> str:
     """What a restart does, in a few words; "" of no harm."""
     effects = risk.effects
-    parts = [f"{_some(effects[one])} {words}" for one, words in _HARM.items() if one in effects]
+    parts = [
+        f"{_some(effects[effect])} {words}" for effect, words in _HARM.items() if effect in effects
+    ]
     if risk.no_quorum:
         parts.append("no majority of controllers is left: no leader is elected meanwhile")
     return ", ".join(parts)
@@ -334,15 +336,15 @@ def _held(snapshot: Snapshot) -> dict[int, list[Partition]]:
 def _effects(
     broker: int, held: Iterable[Partition], min_insync: Mapping[str, int | None], spare: int
 ) -> dict[Effect, list[PartitionId]]:
-    found: dict[Effect, list[PartitionId]] = {}
+    by_effect: dict[Effect, list[PartitionId]] = {}
     for partition in held:
         if not is_own(partition.id.topic):
             left = len(frozenset(partition.isr) - {broker})
             for effect in _effects_on(
                 left, len(partition.isr), min_insync.get(partition.id.topic), spare
             ):
-                found.setdefault(effect, []).append(partition.id)
-    return found
+                by_effect.setdefault(effect, []).append(partition.id)
+    return by_effect
 
 
 def _effects_on(left: int, in_sync: int, least: int | None, spare: int) -> Iterator[Effect]:

@@ -109,10 +109,10 @@ def quorum_problem(quorum: Quorum) -> str:
     late = [voter for voter in quorum.voters if not voter.is_caught_up]
     if not late:
         return ""
-    one = late[0]
-    ago = "" if one.behind_ms is None else f", for {one.behind_ms / 1000:.1f} s"
+    voter = late[0]
+    ago = "" if voter.behind_ms is None else f", for {voter.behind_ms / 1000:.1f} s"
     more = f" (and {len(late) - 1} more)" if len(late) > 1 else ""
-    return f"controller {one.id} is not caught up{ago}{more}"
+    return f"controller {voter.id} is not caught up{ago}{more}"
 
 
 def ask_quorum(cluster: Cluster) -> Quorum:

@@ -170,7 +170,7 @@ class RollRecord(Recorded):
     def progress(self) -> str:
         """`2 of 3 brokers are restarted`."""
         whole = len(self.steps)
-        done = counted(whole - len(self.left), self.node_kind, "are", of=whole)
+        done = counted(whole - len(self.left), self.node_kind, "are", total=whole)
         return f"{done} restarted"
 
     @property
@@ -183,7 +183,7 @@ class RollRecord(Recorded):
 
     def changed(self, step: Step) -> "RollRecord":
         """The record with this step of it, not written."""
-        steps = tuple(step if one.broker == step.broker else one for one in self.steps)
+        steps = tuple(step if other.broker == step.broker else other for other in self.steps)
         return replace(self, steps=steps)
 
     def marked(self, state: RollState, why: str = "") -> "RollRecord":
@@ -262,9 +262,9 @@ def find_roll(journal: Journal, roll_id: str) -> RollRecord | None:
     Raises UsageError when it is damaged.
     """
     paths = [*journal.folder.glob(f"*{_SUFFIX}"), *journal.folder.glob(f"*{ENTRY_SUFFIX}")]
-    found = [path for path in paths if path.name.startswith(roll_id)]
-    exact = [path for path in found if path.name == f"{roll_id}{_SUFFIX}"]
-    match exact or found:
+    matching = [path for path in paths if path.name.startswith(roll_id)]
+    exact = [path for path in matching if path.name == f"{roll_id}{_SUFFIX}"]
+    match exact or matching:
         case [path] if path.name.endswith(_SUFFIX):
             return read_roll(path)
     return None

@@ -71,21 +71,21 @@ def choose_suites(suites: Sequence[str]) -> CipherSuites:
 
 def openssl_name(suite: str) -> str | None:
     """OpenSSL's name of a suite of TLS 1.2 or before; None where there is none by these rules."""
-    found = _SUITE.fullmatch(suite)
-    if not found or found["keys"] not in _KEYS:
+    match = _SUITE.fullmatch(suite)
+    if not match or match["keys"] not in _KEYS:
         return None
-    before = _KEYS[found["keys"]]
-    if found["cipher"] == "CHACHA20_POLY1305":
+    before = _KEYS[match["keys"]]
+    if match["cipher"] == "CHACHA20_POLY1305":
         return f"{before}CHACHA20-POLY1305"
-    if found["cipher"] == "3DES_EDE_CBC":
-        return f"{before}DES-CBC3-{found['hash']}"
-    cipher = f"{found['name']}{found['bits']}"
-    match found["mode"]:
+    if match["cipher"] == "3DES_EDE_CBC":
+        return f"{before}DES-CBC3-{match['hash']}"
+    cipher = f"{match['name']}{match['bits']}"
+    match match["mode"]:
         case "GCM":
-            return f"{before}{cipher}-GCM-{found['hash']}"
+            return f"{before}{cipher}-GCM-{match['hash']}"
         case "CBC":
-            return f"{before}{cipher}-{found['hash']}"
-    return f"{before}{cipher}-{found['mode'].replace('_', '')}"
+            return f"{before}{cipher}-{match['hash']}"
+    return f"{before}{cipher}-{match['mode'].replace('_', '')}"
 
 
 @cache

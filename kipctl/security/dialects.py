@@ -45,12 +45,12 @@ _OF_SPRING = {
         "bootstrap.servers",
         "security.protocol",
         "ssl.key.password",
-        *(f"ssl.keystore.{of}" for of in ("certificate.chain", "key", "location")),
-        *(f"ssl.truststore.{of}" for of in ("certificates", "location")),
+        *(f"ssl.keystore.{suffix}" for suffix in ("certificate.chain", "key", "location")),
+        *(f"ssl.truststore.{suffix}" for suffix in ("certificates", "location")),
         *(
-            f"ssl.{store}.{of}"
+            f"ssl.{store}.{suffix}"
             for store in ("keystore", "truststore")
-            for of in ("password", "type")
+            for suffix in ("password", "type")
         ),
     )
 }
@@ -67,7 +67,7 @@ _SAME_MEANING = {
 }
 """librdkafka's names, and Java's."""
 _LOGIN_HANDLER, _CLIENT_HANDLER = (
-    f"sasl.{of}.callback.handler.class" for of in ("login", "client")
+    f"sasl.{handler}.callback.handler.class" for handler in ("login", "client")
 )
 _OF_JAAS = {"oauth.client.id": "clientId", "oauth.client.secret": "clientSecret"}
 _STRIMZI, _JAVAS_HANDLER = (
@@ -121,14 +121,14 @@ _Step = Callable[[dict[str, str], list[str]], None]
 
 
 def _demand_filled_in(name: str, text: str) -> None:
-    found = (
+    match = (
         _IN_JAAS.search(text)
         if name == "sasl.jaas.config"
         else re.fullmatch(rf"\s*({_TEMPLATE})\s*", text)
     )
-    if found:
+    if match:
         raise UsageError(
-            f"{name} still has {found[1]}: a template that was not filled in.",
+            f"{name} still has {match[1]}: a template that was not filled in.",
             "Write the value there; kipctl has no config providers.",
         )
 
@@ -225,11 +225,11 @@ def _of_frameworks(given: Mapping[str, str], taken: list[str]) -> dict[str, str]
 
 def _without_prefix(name: str) -> str | None:
     """What is meant by a name with a prefix; None if it has none, or is about something else."""
-    if found := _SPRING.fullmatch(name) or _UI.fullmatch(name):
-        rest = found[1].removeprefix("properties.")
+    if match := _SPRING.fullmatch(name) or _UI.fullmatch(name):
+        rest = match[1].removeprefix("properties.")
         meant = _OF_SPRING.get(_squeezed(rest), rest)
-    elif found := _PREFIX.fullmatch(name):
-        meant = found[1]
+    elif match := _PREFIX.fullmatch(name):
+        meant = match[1]
     else:
         return None
     return meant if _ABOUT_CONNECTIONS.fullmatch(meant) else None

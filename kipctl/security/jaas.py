@@ -62,10 +62,10 @@ def unquoted_options(text: str) -> dict[str, str] | None:
     """Those of a line that Java refuses as values have no quotes, where it is plain what is meant:
     no blank and no quote in any of them. None where it is not.
     """
-    found = _UNQUOTED.fullmatch(text)
-    if found is None or found["flag"].lower() not in _FLAGS:
+    match = _UNQUOTED.fullmatch(text)
+    if match is None or match["flag"].lower() not in _FLAGS:
         return None
-    pairs = (pair.partition("=") for pair in found["options"].split())
+    pairs = (pair.partition("=") for pair in match["options"].split())
     return {name: value for name, _, value in pairs}
 
 
@@ -86,14 +86,14 @@ def _refusal(what: str) -> UsageError:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for found in _TOKEN.finditer(text):
-        kind = found.lastgroup
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
         if kind == "sign":
-            yield _Token(None, found["sign"])
+            yield _Token(None, match["sign"])
         elif kind == "word":
-            yield _Token(found["word"])
+            yield _Token(match["word"])
         elif kind:
-            yield _Token(_unescaped(found[kind]))
+            yield _Token(_unescaped(match[kind]))
 
 
 def _unescaped(quoted: str) -> str:

@@ -59,9 +59,9 @@ def msk_token(
             f"awsRoleArn={role} of sasl.jaas.config is no role.",
             "It is written as arn:aws:iam::123456789012:role/NAME.",
         )
-    if found := [name for name in _SECRETS if name in options]:
+    if secrets := [name for name in _SECRETS if name in options]:
         raise UsageError(
-            f"{found[0]} of sasl.jaas.config is not read by kipctl.",
+            f"{secrets[0]} of sasl.jaas.config is not read by kipctl.",
             "Leave it out, and give the key as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
         )
     return MskToken(
@@ -93,7 +93,7 @@ def strangers(servers: str) -> list[str]:
 def _region(servers: str, variables: Mapping[str, str]) -> str:
     """By the brokers' names; where they have others, as behind a tunnel, by the environment."""
     named = (_HOST.fullmatch(server.strip().lower()) for server in servers.split(","))
-    regions = [*dict.fromkeys(str(found[1]) for found in named if found)]
+    regions = [*dict.fromkeys(str(match[1]) for match in named if match)]
     if len(regions) > 1:
         raise UsageError(
             f"The brokers' names are of {' and '.join(regions)}: IAM's token is for one region.",
@@ -222,10 +222,12 @@ def _credentials(source: "MskToken") -> tuple[Any, float | None]:
 
     session = Session(profile=source.profile or None)
     sts_region = source.sts_region or source.region
-    found = create_credential_resolver(session, region_name=sts_region if source.role_arn else None)
+    resolver = create_credential_resolver(
+        session, region_name=sts_region if source.role_arn else None
+    )
     # Else it reads the terminal, beside kipctl's own questions; its public ways set no other.
-    found.get_provider(AssumeRoleProvider.METHOD)._prompter = ask
-    session.register_component("credential_provider", found)
+    resolver.get_provider(AssumeRoleProvider.METHOD)._prompter = ask
+    session.register_component("credential_provider", resolver)
     if source.role_arn:
         quickly = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts": 2})
         sts = session.create_client("sts", region_name=sts_region, config=quickly)

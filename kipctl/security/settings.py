@@ -145,7 +145,7 @@ def refused_by_java(properties: Mapping[str, str]) -> list[str]:
     if not properties.get("security.protocol", "").upper().endswith("SSL"):
         return []
     inline = {"truststore": "certificates", "keystore": "key"}
-    found = [
+    sentences = [
         f"Java's clients take PEM only with ssl.{store}.type=PEM."
         for store, inline_name in inline.items()
         if properties.get(f"ssl.{store}.type") != "PEM"
@@ -154,7 +154,7 @@ def refused_by_java(properties: Mapping[str, str]) -> list[str]:
             or stores.is_pem(properties.get(f"ssl.{store}.location", ""))
         )
     ]
-    return [*found, *ciphers.choose_suites(_listed(properties, "ssl.cipher.suites")).warnings]
+    return [*sentences, *ciphers.choose_suites(_listed(properties, "ssl.cipher.suites")).warnings]
 
 
 def security_of(properties: Mapping[str, str], servers: str = "") -> Security:
@@ -184,7 +184,7 @@ def _trimmed(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _listed(properties: Mapping[str, str], name: str) -> tuple[str, ...]:
     """A list's elements; none where it is empty."""
-    return tuple(one.strip() for one in properties.get(name, "").split(",") if one.strip())
+    return tuple(entry.strip() for entry in properties.get(name, "").split(",") if entry.strip())
 
 
 def tls_of(properties: Mapping[str, str]) -> Tls:

@@ -36,10 +36,10 @@ def authorities(path: Path, password: str) -> str:
         own, others = None, [*map(ssl.DER_cert_to_PEM_cert, trusted)]
     else:
         _, own, others = _pkcs12(path, content, password, "ssl.truststore.password")
-    found = [*([own] if own else []), *others]
-    if not found:
+    blocks = [*([own] if own else []), *others]
+    if not blocks:
         raise UsageError(f"{path} holds no certificate.", "See ssl.truststore.location.")
-    return "".join(found)
+    return "".join(blocks)
 
 
 def identity(path: Path, password: str, key_password: str = "") -> Identity:
@@ -70,18 +70,18 @@ def is_pem(path: str) -> bool:
 
 def certificates(text: str, origin: str) -> str:
     """The certificates in a PEM text; `origin` says where it is from. Raises UsageError."""
-    found = [block[0] for block in _blocks(text) if block[1].endswith("CERTIFICATE")]
-    if not found:
+    blocks = [block[0] for block in _blocks(text) if block[1].endswith("CERTIFICATE")]
+    if not blocks:
         raise UsageError(f"{origin} holds no certificate in PEM.")
-    return "\n".join(found) + "\n"
+    return "\n".join(blocks) + "\n"
 
 
 def private_key(text: str, origin: str) -> str:
     """The private key in a PEM text. Raises UsageError."""
-    found = [block[0] for block in _blocks(text) if block[1].endswith("PRIVATE KEY")]
-    if not found:
+    keys = [block[0] for block in _blocks(text) if block[1].endswith("PRIVATE KEY")]
+    if not keys:
         raise UsageError(f"{origin} holds no private key in PEM.")
-    return found[0] + "\n"
+    return keys[0] + "\n"
 
 
 def _blocks(text: str) -> list[re.Match[str]]:
@@ -156,18 +156,18 @@ def _pkcs12(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is DER not in all places
-            found = pkcs12.load_pkcs12(content, password.encode() if password else None)
+            store = pkcs12.load_pkcs12(content, password.encode() if password else None)
     except (ValueError, UnsupportedAlgorithm) as wrong:
         if "password" in str(wrong).lower():
             raise UsageError(f"{path}: its password is not {property_name}.") from None
         raise UsageError(f"{path} is neither PEM nor PKCS12: {wrong}.") from None
 
-    def pem(one: pkcs12.PKCS12Certificate) -> str:
-        return one.certificate.public_bytes(Encoding.PEM).decode("ascii")
+    def pem(certificate: pkcs12.PKCS12Certificate) -> str:
+        return certificate.certificate.public_bytes(Encoding.PEM).decode("ascii")
 
-    key = None if found.key is None else _pkcs8(found.key)
-    own = None if found.cert is None else pem(found.cert)
-    return key, own, [pem(other) for other in found.additional_certs]
+    key = None if store.key is None else _pkcs8(store.key)
+    own = None if store.cert is None else pem(store.cert)
+    return key, own, [pem(other) for other in store.additional_certs]
 
 
 def _pkcs8(key: "PrivateKeyTypes") -> str:

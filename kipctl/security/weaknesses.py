@@ -24,29 +24,29 @@ def weaknesses(
     what goes to `servers` (`host:port,host:port`)."""
     tls, sasl = security.tls, security.sasl
     token, kerberos = (sasl.token, sasl.kerberos) if sasl else (None, None)
-    found = []
+    sentences = []
     if sasl and tls is None and sasl.mechanism in (PLAIN, OAUTHBEARER):
         what = "password" if sasl.mechanism == PLAIN else "token"
-        found.append(
+        sentences.append(
             f"SASL_PLAINTEXT with {sasl.mechanism} sends the {what} unencrypted: whoever hears it"
             " on its way can log in with it."
         )
     if kerberos and tls is None:
-        found.append(
+        sentences.append(
             f"SASL_PLAINTEXT with {GSSAPI} protects the login alone: whoever is on the way can read"
             " and change all that follows, and where a broker is named by its address DNS says"
             " who it has to be."
         )
     if isinstance(token, MskToken) and (others := msk.strangers(servers)):
-        found.append(
+        sentences.append(
             f"IAM's token for {token.region} goes to {' and '.join(others)}, by name not"
             " MSK's: whoever answers there can log in with it to any cluster of MSK's in that"
             " region."
         )
     if tls and not tls.checks_name:
-        found.append(_NAME_UNCHECKED.format("a broker"))
+        sentences.append(_NAME_UNCHECKED.format("a broker"))
     if isinstance(token, ClientCredentials) and not token.tls.checks_name:
-        found.append(_NAME_UNCHECKED.format("the token endpoint"))
+        sentences.append(_NAME_UNCHECKED.format("the token endpoint"))
     key_file = properties.get("ssl.key.location", "")  # librdkafka's: what it holds is a property
     secretless = {"ssl.keystore.key"} if key_file else set()
     secretless |= {"sasl.jaas.config"} if security.is_iam or kerberos else set()
@@ -55,7 +55,7 @@ def weaknesses(
     secret_files += [properties.get("ssl.keystore.location", ""), key_file] if tls else []
     secret_files += [str(token.path)] if isinstance(token, FileToken) else []
     secret_files += [str(kerberos.keytab)] if kerberos and kerberos.keytab else []
-    return found + [
+    return sentences + [
         f"All users of this machine may read {path}, which holds a secret: chmod o-r {path}"
         for path in filter(None, secret_files)
         if _others_read(Path(path))

@@ -84,22 +84,22 @@ class ProduceApi(Api):
             return frame
         body = read_answer(PRODUCE, flight.version, frame)
         self._route.named(body.node_endpoints)
-        for one in answered(body, flight.version):
-            batch, refusal = batches.get((one.topic, one.partition)), one.refusal
+        for answer in answered(body, flight.version):
+            batch, refusal = batches.get((answer.topic, answer.partition)), answer.refusal
             if refusal is None:
                 if batch:
-                    self._observer.batches.acknowledged(batch, one.base_offset, now_us)
+                    self._observer.batches.acknowledged(batch, answer.base_offset, now_us)
                     self._accepted(flight, batch, now_us)
                 continue
             client.counts.produce_errors[refusal.error] += 1
             if client.recreated:
                 self._route.refused_as_before(
-                    flight, one.topic, one.partition, refusal.error, now_us
+                    flight, answer.topic, answer.partition, refusal.error, now_us
                 )
             if refusal.error in _SEQUENCE_ERRORS:
-                self._note(flight, Event.SEQUENCE_REFUSED, one.topic, one.partition, now_us)
+                self._note(flight, Event.SEQUENCE_REFUSED, answer.topic, answer.partition, now_us)
             if refusal.error in LEADER_ERRORS:
-                about = self._route.about(PRODUCE, one.topic, one.partition)
+                about = self._route.about(PRODUCE, answer.topic, answer.partition)
                 about = _about(batch) if batch else about
                 paused = batch.has_paused if batch else None
                 refusal = self._route.leader_error(flight, about, refusal, now_us, paused)
@@ -155,7 +155,7 @@ class FetchApi(Api):
         )
         unreachable = flight.client.unreachable
         is_followed = episodes.open or unreachable
-        asked = [route.about(FETCH, *one) for one in named] if is_followed else []
+        asked = [route.about(FETCH, *partition) for partition in named] if is_followed else []
         for about in asked:
             episodes.sent(about, route.way, flight.sent_us)
             unreachable.sent(about.partition, route.broker)

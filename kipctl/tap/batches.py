@@ -106,7 +106,7 @@ class Batches:
     ) -> dict[tuple[str | bytes, int], Batch]:
         """A Produce request goes out; its batches by topic, as it names it, and partition."""
         waiting = self._waiting.get(client) if client.waiting else None
-        found = {}
+        by_partition = {}
         for sent in batches:
             partition = PartitionId(self._leaders.topic(sent.topic), sent.partition)
             of_partition = waiting.get(partition) if waiting else None
@@ -130,8 +130,8 @@ class Batches:
                 batch.last_sent_us, batch.broker = now_us, broker
                 batch.epoch = self._leaders.epoch_of(partition, broker)
                 batch.generation = self._leaders.generation(partition.topic)
-            found[sent.topic, sent.partition] = batch
-        return found
+            by_partition[sent.topic, sent.partition] = batch
+        return by_partition
 
     def acknowledged(self, batch: Batch, base_offset: int, now_us: int) -> None:
         """A batch's partition was answered without error."""

@@ -265,8 +265,8 @@ class End(asyncio.Protocol):
         """The address that the other side came from."""
         return self._address("peername")
 
-    def _address(self, of: str) -> Address:
-        return Address(*self._transport.get_extra_info(of)[:2]) if self._transport else _NOWHERE
+    def _address(self, name: str) -> Address:
+        return Address(*self._transport.get_extra_info(name)[:2]) if self._transport else _NOWHERE
 
     def write(self, data: bytes) -> None:
         if self._transport:

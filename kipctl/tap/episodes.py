@@ -162,12 +162,12 @@ class Episodes:
         generation = self.leaders.generation(partition.topic)
         if about in self.open and self.open[about].last_sent_us < sent_us:
             self.sent(about, way, sent_us)  # a fetch session asks for what no request names
-        one = self.open.get(about)
-        epoch, before = self.leaders.epoch(partition), one.from_epoch if one else UNKNOWN
+        state = self.open.get(about)
+        epoch, before = self.leaders.epoch(partition), state.from_epoch if state else UNKNOWN
         if epoch > before and self.leaders.leader(partition) not in (UNKNOWN, way.broker):
-            first_us = one.episode.first_us if one else now_us
+            first_us = state.episode.first_us if state else now_us
             self.moves.met(Move(about.api, partition, generation, epoch), first_us)
-        if one is None:
+        if state is None:
             episode = Episode.begin(*way, now_us, hint)
             episode.is_fenced = is_fenced
             if self._asked_us >= now_us - REFRESH_US // 2:
@@ -187,69 +187,69 @@ class Episodes:
                 refused_over={way.broker: way.connection},
             )
             return
-        if one.refused_over.setdefault(*way) != way.connection:
-            one.refused_over[way.broker] = UNKNOWN
+        if state.refused_over.setdefault(*way) != way.connection:
+            state.refused_over[way.broker] = UNKNOWN
         if has_paused is None:
-            follows = sent_us >= one.episode.last_us > now_us - PAUSE_US
-            one.one_by_one = one.one_by_one + 1 if follows else 0
-            one.episode.is_loop |= one.one_by_one >= _ONE_BY_ONE
+            follows = sent_us >= state.episode.last_us > now_us - PAUSE_US
+            state.one_by_one = state.one_by_one + 1 if follows else 0
+            state.episode.is_loop |= state.one_by_one >= _ONE_BY_ONE
             has_paused = True
         # What was under way before the first refusal is answered late by a busy broker.
-        has_paused = has_paused or sent_us < one.episode.first_us
-        one.episode.refused(*way, now_us, hint, has_paused)
-        one.episode.is_fenced |= is_fenced
-        if one.reached == way.broker:
-            if one.again is None:
-                one.again = Episode.begin(*way, now_us, hint)
+        has_paused = has_paused or sent_us < state.episode.first_us
+        state.episode.refused(*way, now_us, hint, has_paused)
+        state.episode.is_fenced |= is_fenced
+        if state.reached == way.broker:
+            if state.again is None:
+                state.again = Episode.begin(*way, now_us, hint)
             else:
-                one.again.refused(*way, now_us, hint, has_paused)
+                state.again.refused(*way, now_us, hint, has_paused)
 
     def sent(self, about: About, way: Way, now_us: int) -> None:
         """An attempt goes out."""
         if about.producer >= 0:
             self._producers[about.partition] = about.producer
-        one = self.open.get(about)
-        if one is None:
+        state = self.open.get(about)
+        if state is None:
             self._watch_connections(about, way, now_us)
             return
-        if now_us < one.episode.first_us:
+        if now_us < state.episode.first_us:
             return
-        leads = way.broker in (self.leaders.leader(about.partition), one.named_last)
-        if leads and one.again is not None and way.broker != one.reached:
-            self._leader_reached(about, one, one.reached, now_us)
-            one = self.open[about] = _Open(
-                one.again,
-                one.reached,
-                self.leaders.epoch_of(about.partition, one.reached),
-                one.generation,
-                one.named_us,
-                refused_over=one.refused_over,
+        leads = way.broker in (self.leaders.leader(about.partition), state.named_last)
+        if leads and state.again is not None and way.broker != state.reached:
+            self._leader_reached(about, state, state.reached, now_us)
+            state = self.open[about] = _Open(
+                state.again,
+                state.reached,
+                self.leaders.epoch_of(about.partition, state.reached),
+                state.generation,
+                state.named_us,
+                refused_over=state.refused_over,
             )
-        one.last_sent_us = now_us
+        state.last_sent_us = now_us
         self.look_until_us = now_us + _ABANDONED_US
-        is_named = one.named_us.get(way.broker, _NOT_NAMED) <= now_us
+        is_named = state.named_us.get(way.broker, _NOT_NAMED) <= now_us
         was_behind = bool(self.watch.late_us) and bool(self.watch.doubts(BACKOFF_US))
-        for episode in (one.episode, one.again):
+        for episode in (state.episode, state.again):
             if episode is not None:
                 episode.sent(*way, now_us, is_named=is_named, leads=leads, was_behind=was_behind)
-        if one.reached == UNKNOWN and one.episode.wait_us is not None:
-            one.reached = way.broker
+        if state.reached == UNKNOWN and state.episode.wait_us is not None:
+            state.reached = way.broker
 
     def accepted(self, about: About, way: Way, sent_us: int, now_us: int) -> None:
         """What was sent then was answered without an error."""
-        one = self.open.get(about)
-        if one is None:
+        state = self.open.get(about)
+        if state is None:
             return
-        if sent_us < one.episode.first_us:
+        if sent_us < state.episode.first_us:
             # Under way before it was refused: a client may know more than it was seen to be shown.
             return
-        if one.last_sent_us < sent_us:
+        if state.last_sent_us < sent_us:
             self.sent(about, way, sent_us)
-            one = self.open[about]
-        one.episode.answered(sent_us)
-        self._leader_reached(about, one, way.broker, now_us)
+            state = self.open[about]
+        state.episode.answered(sent_us)
+        self._leader_reached(about, state, way.broker, now_us)
         until_us = now_us + _LOOKED_AT_US
-        self.carried[about] = _Carried(way, until_us, way.broker, one.refused_over)
+        self.carried[about] = _Carried(way, until_us, way.broker, state.refused_over)
         self._end(about, now_us)
 
     def _end(self, about: About, now_us: int) -> None:
@@ -260,38 +260,40 @@ class Episodes:
 
     def metadata(self, about: About, leader: int, epoch: int, at_us: int) -> None:
         """Metadata names that leader to the client, at that time."""
-        one = self.open[about]
-        one.named_us.setdefault(leader, at_us)
-        if epoch < 0 and leader != one.from_broker:
-            one.named_last = leader
-        one.episode.metadata_answered()
+        state = self.open[about]
+        state.named_us.setdefault(leader, at_us)
+        if epoch < 0 and leader != state.from_broker:
+            state.named_last = leader
+        state.episode.metadata_answered()
 
     def asked_metadata(self, now_us: int) -> None:
         """The client asks for Metadata."""
         self._asked_us = now_us
-        for one in (*self.open.values(), *(over.one for over in self.over)):
-            one.episode.is_refreshed = True
+        for state in (*self.open.values(), *(over.one for over in self.over)):
+            state.episode.is_refreshed = True
 
     def tick(self, now_us: int, is_gone: bool) -> None:
         """Close what the client has given up; all of it once it is gone."""
-        for about, one in list(self.open.items()):
-            if is_gone or one.seen_us < now_us - _ABANDONED_US:
-                stayed = not is_gone and self._has_stayed(about, one)
-                self._closed(about, one, End.GIVEN_UP if stayed else End.OPEN, one.seen_us)
+        for about, state in list(self.open.items()):
+            if is_gone or state.seen_us < now_us - _ABANDONED_US:
+                stayed = not is_gone and self._has_stayed(about, state)
+                self._closed(about, state, End.GIVEN_UP if stayed else End.OPEN, state.seen_us)
                 self.given_up += 1
                 self._end(about, now_us)
-        for about in [about for about, one in self.carried.items() if one.until_us < now_us]:
+        for about in [
+            about for about, carried in self.carried.items() if carried.until_us < now_us
+        ]:
             del self.carried[about]
         self.settle(now_us - REFRESH_US)
-        for about, one in self.open.items():
-            fact = self._open_fact(about, one, now_us)
-            one.reported |= self._report(fact, about, one, now_us)
+        for about, state in self.open.items():
+            fact = self._open_fact(about, state, now_us)
+            state.reported |= self._report(fact, about, state, now_us)
 
-    def _has_stayed(self, about: About, one: _Open) -> bool:
+    def _has_stayed(self, about: About, state: _Open) -> bool:
         """The process that was refused is there, and goes by the same producer id."""
         last = self._producers.get(about.partition, about.producer)
         is_same = about.producer in (last, UNKNOWN)
-        return is_same and self.disconnected_us < one.seen_us
+        return is_same and self.disconnected_us < state.seen_us
 
     def settle(self, until_us: int) -> None:
         """Note what was over by then: what the client was to do by now, it did not do."""
@@ -302,18 +304,18 @@ class Episodes:
             self._note(over)
 
     def _note(self, over: _Over) -> None:
-        about, one, end, until_us, doubts = over
-        fact = EpisodeFact.of(about.api, one.episode, end, until_us, doubts)
+        about, state, end, until_us, doubts = over
+        fact = EpisodeFact.of(about.api, state.episode, end, until_us, doubts)
         self.sightings.facts[fact] += 1
-        self._report(fact, about, one, until_us)
+        self._report(fact, about, state, until_us)
 
-    def _report(self, fact: Fact, about: About, one: _Open, now_us: int) -> set[str]:
-        broker = one.episode.broker
-        return self.sightings.report(fact, now_us, about.partition, broker, one.reported)
+    def _report(self, fact: Fact, about: About, state: _Open, now_us: int) -> set[str]:
+        broker = state.episode.broker
+        return self.sightings.report(fact, now_us, about.partition, broker, state.reported)
 
-    def _open_fact(self, about: About, one: _Open, now_us: int) -> EpisodeFact:
-        fact = EpisodeFact.of(about.api, one.episode, End.OPEN, one.seen_us)
-        if fact.is_refreshed is None and now_us - one.episode.first_us >= REFRESH_US:
+    def _open_fact(self, about: About, state: _Open, now_us: int) -> EpisodeFact:
+        fact = EpisodeFact.of(about.api, state.episode, End.OPEN, state.seen_us)
+        if fact.is_refreshed is None and now_us - state.episode.first_us >= REFRESH_US:
             return fact._replace(is_refreshed=False)
         return fact
 
@@ -321,17 +323,19 @@ class Episodes:
         """Facts of what is not over, or was so just now."""
         return Counter(
             [
-                *(self._open_fact(about, one, now_us) for about, one in self.open.items()),
+                *(self._open_fact(about, state, now_us) for about, state in self.open.items()),
                 *(
-                    EpisodeFact.of(of.about.api, of.one.episode, of.end, of.until_us, of.doubts)
-                    for of in self.over
+                    EpisodeFact.of(
+                        over.about.api, over.one.episode, over.end, over.until_us, over.doubts
+                    )
+                    for over in self.over
                 ),
             ]
         )
 
     def seen(self, **counts: int) -> Seen:
         """What is to be judged; `counts` are fields of `Seen`."""
-        open_ones = [one.episode for one in self.open.values()]
+        open_ones = [state.episode for state in self.open.values()]
         outcomes = self._outcomes + Counter(episode.outcome for episode in open_ones)
         faults = self._faults + Counter(fault for episode in open_ones for fault in episode.faults)
         reactions = sorted([*self._reactions, *_reactions(open_ones)])
@@ -350,21 +354,21 @@ class Episodes:
             doubts=tuple(doubts),
         )
 
-    def _leader_reached(self, about: About, one: _Open, broker: int, now_us: int) -> None:
+    def _leader_reached(self, about: About, state: _Open, broker: int, now_us: int) -> None:
         """It got to the leader that it was looking for."""
-        self._closed(about, one, End.SUCCESS, now_us)
+        self._closed(about, state, End.SUCCESS, now_us)
         partition = about.partition
-        is_same = self.leaders.generation(partition.topic) == one.generation
+        is_same = self.leaders.generation(partition.topic) == state.generation
         epoch = self.leaders.epoch_of(partition, broker) if is_same else UNKNOWN
-        if broker == one.from_broker and 0 <= epoch <= one.from_epoch and one.reached >= 0:
+        if broker == state.from_broker and 0 <= epoch <= state.from_epoch and state.reached >= 0:
             # It reads from a follower now, as it was told, or after the leader fenced it off.
-            broker, epoch = one.reached, self.leaders.epoch_of(partition, one.reached)
-        which = about.api, partition, one.generation
+            broker, epoch = state.reached, self.leaders.epoch_of(partition, state.reached)
+        which = about.api, partition, state.generation
         last, moves = self._without_epochs.get(partition, (UNKNOWN, 0))
-        if broker == one.from_broker and epoch <= one.from_epoch:
+        if broker == state.from_broker and epoch <= state.from_epoch:
             if epoch >= 0 or not self.leaders.has_moved(partition):
                 return
-        elif epoch < self.leaders.epoch_of(partition, one.from_broker):
+        elif epoch < self.leaders.epoch_of(partition, state.from_broker):
             epoch = UNKNOWN  # of the time before: it leads again
         if epoch < 0:  # Metadata before version 7 has none
             moves += broker != last
@@ -373,23 +377,23 @@ class Episodes:
         else:
             self._without_epochs[partition] = UNKNOWN, moves
             # Leaders that were there and gone while it was refused.
-            refused_us = one.episode.last_us - one.episode.first_us
-            first = one.from_epoch + 1 or epoch
+            refused_us = state.episode.last_us - state.episode.first_us
+            first = state.from_epoch + 1 or epoch
             for between in range(first, min(epoch, first + refused_us // _A_MOVE_US)):
-                self.moves.met(Move(*which, between), one.episode.first_us)
-        wait_us = None if one.episode.is_loop else one.episode.wait_us
-        not_ready = one.again.refusals if one.again and broker == one.reached else 0
-        self.moves.met(Move(*which, epoch), one.episode.first_us, wait_us, not_ready)
+                self.moves.met(Move(*which, between), state.episode.first_us)
+        wait_us = None if state.episode.is_loop else state.episode.wait_us
+        not_ready = state.again.refusals if state.again and broker == state.reached else 0
+        self.moves.met(Move(*which, epoch), state.episode.first_us, wait_us, not_ready)
 
-    def _closed(self, about: About, one: _Open, end: End, now_us: int) -> None:
-        episode = one.episode
+    def _closed(self, about: About, state: _Open, end: End, now_us: int) -> None:
+        episode = state.episode
         self._outcomes[episode.outcome] += 1
         self._loops += episode.is_loop
         self._faults.update(episode.faults)
         self._reactions.extend(_reactions([episode]))
         doubts = self.watch.doubts(episode.reaction_us or 0)
         self._disturbed.update(doubts)
-        self.over.append(_Over(about, one, end, now_us, tuple(doubts)))
+        self.over.append(_Over(about, state, end, now_us, tuple(doubts)))
 
     def _watch_connections(self, about: About, way: Way, now_us: int) -> None:
         """A client has a connection to each broker, or makes another one: back and forth between

@@ -116,10 +116,10 @@ class Fetches:
         again = []
         for topic, number in named:
             partition = PartitionId(self._leaders.topic(topic), number)
-            if (one := turned.get(partition)) and not one.is_sent:
+            if (refused := turned.get(partition)) and not refused.is_sent:
                 to = (client, partition, broker, self._leaders)
-                retried(one.failures[-1], *to, now_us, connected_us)
-                one.is_sent, one.last_sent_us = True, now_us
+                retried(refused.failures[-1], *to, now_us, connected_us)
+                refused.is_sent, refused.last_sent_us = True, now_us
                 client.waiting -= 1
                 again.append(partition)
         return again
@@ -172,10 +172,10 @@ class Fetches:
     ) -> None:
         """None of these was read, for the same reason."""
         for partition in again:
-            if one := self._refused_partitions.get(client, {}).get(partition):
+            if refused := self._refused_partitions.get(client, {}).get(partition):
                 refusal = Refusal(error, _NOTHING)
-                at_us = sent_us or one.last_sent_us
-                self._refused(client, partition, refusal, one.offset, broker, at_us, now_us)
+                at_us = sent_us or refused.last_sent_us
+                self._refused(client, partition, refusal, refused.offset, broker, at_us, now_us)
 
     def give_up_all(self) -> None:
         """The tap ends: what is still turned away was so until its last error."""
@@ -195,46 +195,46 @@ class Fetches:
         now_us: int,
     ) -> None:
         turned = self._refused_partitions.setdefault(client, {})
-        one = turned.get(partition)
-        if one is None:
-            one = turned[partition] = _RefusedPartition(offset, sent_us, sent_us)
-        elif not one.is_sent:  # not named anew: the session asked for it all the same
+        refused = turned.get(partition)
+        if refused is None:
+            refused = turned[partition] = _RefusedPartition(offset, sent_us, sent_us)
+        elif not refused.is_sent:  # not named anew: the session asked for it all the same
             client.waiting -= 1
-            one.last_sent_us = max(sent_us, one.failures[-1].error_us)
+            refused.last_sent_us = max(sent_us, refused.failures[-1].error_us)
             to = (client, partition, broker, self._leaders)
-            retried(one.failures[-1], *to, one.last_sent_us, 0)
+            retried(refused.failures[-1], *to, refused.last_sent_us, 0)
         known = self._leaders.epoch_of(partition, broker)
         generation = self._leaders.generation(partition.topic)
-        last = one.failures[-1] if one.failures else None
+        last = refused.failures[-1] if refused.failures else None
         is_same = last is not None and last.generation == generation
-        one.failures.append(
+        refused.failures.append(
             failed_attempt(
-                len(one.failures) + 1,
+                len(refused.failures) + 1,
                 broker,
                 last.to_epoch if last and is_same else known,
                 generation,
                 refusal,
-                one.last_sent_us,
+                refused.last_sent_us,
                 now_us,
                 self._recorder.endpoints.texts,
             )
         )
-        one.is_sent = False
+        refused.is_sent = False
         client.waiting += 1
 
     def _finish(
         self, client: Client, partition: PartitionId, now_us: int, is_read: bool = True
     ) -> None:
-        one = self._refused_partitions.get(client, {}).pop(partition, None)
-        if one is None:  # another client of the same name was first
+        refused = self._refused_partitions.get(client, {}).pop(partition, None)
+        if refused is None:  # another client of the same name was first
             return
-        given_up(one.failures[-1])
-        client.waiting -= not one.is_sent
+        given_up(refused.failures[-1])
+        client.waiting -= not refused.is_sent
         client.counts.redirects += is_read
         topic = self._recorder.topics.number(partition.topic)
-        whose = (FETCH, topic, partition.partition, one.offset, 0)
-        times_us = (one.sent_us, one.last_sent_us, now_us)
-        settled(self._recorder, client, whose, one.failures, *times_us)
+        whose = (FETCH, topic, partition.partition, refused.offset, 0)
+        times_us = (refused.sent_us, refused.last_sent_us, now_us)
+        settled(self._recorder, client, whose, refused.failures, *times_us)
 
     def _write(
         self,

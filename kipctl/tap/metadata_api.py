@@ -85,7 +85,9 @@ class MetadataApi(Api):
         if asked is None:
             if client.counts.requests[PRODUCE] and not client.counts.requests[FETCH]:
                 client.sightings.note(Event.ALL_TOPICS, now_us, broker=broker)
-        elif any(map(client.metadata.is_new, asked)) and any(one in client.topics for one in asked):
+        elif any(map(client.metadata.is_new, asked)) and any(
+            topic in client.topics for topic in asked
+        ):
             client.sightings.note(Event.KNOWN_WITH_NEW, now_us, broker=broker)
 
     def look_through(self, flight: Flight, frame: bytes) -> Iterator[None]:

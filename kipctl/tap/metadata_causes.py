@@ -108,7 +108,9 @@ class MetadataRequests:
         return MetadataCause.UNEXPLAINED
 
     def _are_back(self, wanted: frozenset[str], asked_us: int, age_us: int) -> bool:
-        twice = (one.before_us for topic, one in self._topics.items() if topic not in wanted)
+        twice = (
+            request.before_us for topic, request in self._topics.items() if topic not in wanted
+        )
         if self._together_us > asked_us or max(twice, default=0) > asked_us:
             return True
         among = [self._topics[topic].among for topic in wanted if topic in self._topics]
@@ -122,8 +124,8 @@ class MetadataRequests:
         self.have_begun = True
         if wanted is None:
             self._all_us = now_us
-            for one in self._topics.values():
-                one.among = float("inf")
+            for request in self._topics.values():
+                request.among = float("inf")
         for topic in wanted or ():
             before_us = self._asked_us(topic) if topic in self._topics else 0
             self._topics.pop(topic, None)

@@ -34,8 +34,10 @@ class PositionsApi(Api):
 def _errors(body: Any) -> Iterator[tuple[PartitionId, int]]:
     is_list = isinstance(body, ListOffsetsResponse)
     for topic in body.topics:
-        for one in topic.partitions:
+        for partition in topic.partitions:
             name, number = (
-                (topic.name, one.partition_index) if is_list else (topic.topic, one.partition)
+                (topic.name, partition.partition_index)
+                if is_list
+                else (topic.topic, partition.partition)
             )
-            yield PartitionId(name, number), one.error_code
+            yield PartitionId(name, number), partition.error_code

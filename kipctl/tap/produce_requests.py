@@ -190,8 +190,8 @@ class Refusal(NamedTuple):
     @classmethod
     def hinting(cls, error: int, base_offset: int, hint: LeaderHint) -> "Refusal":
         """One with this hint."""
-        found = hint.leader_id, hint.leader_epoch, hint.address, hint.is_draft
-        return cls(error, base_offset, *found)
+        fields = hint.leader_id, hint.leader_epoch, hint.address, hint.is_draft
+        return cls(error, base_offset, *fields)
 
 
 class Answered(NamedTuple):

@@ -119,13 +119,13 @@ class Tap:
         host = self.spec.listen_address[0]
         port, self._next_port = self._next_port, self._next_port and self._next_port + 1
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            listening = socket.socket(found[0], socket.SOCK_STREAM)
+            resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listening = socket.socket(resolved[0], socket.SOCK_STREAM)
         except OSError as error:
             raise UsageError(f"The tap cannot listen at {host}: {error.strerror}.") from None
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind(found[4])
+            listening.bind(resolved[4])
             listening.listen(_BACKLOG)
         except OSError as error:
             listening.close()
@@ -245,11 +245,11 @@ class Tap:
                 connection for connection in self.connections if connection.exchange is not None
             ]
             if able:
-                one = chance.choice(able)
-                client = one.exchange.client if one.exchange else None
+                connection = chance.choice(able)
+                client = connection.exchange.client if connection.exchange else None
                 if client:
                     client.counts.resets += 1
-                one.reset()
+                connection.reset()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -135,7 +135,7 @@ def translated(body: Any, translate: Translate) -> Any:
             )
             return replace(body, nodes=tuple(nodes))
         case ProduceResponse() | FetchResponse():
-            tags = with_endpoints(body.unknown_tags, lambda one: _translated(one, translate))
+            tags = with_endpoints(body.unknown_tags, lambda node: _translated(node, translate))
             endpoints = _all(body.node_endpoints, translate)
             return replace(body, node_endpoints=endpoints, unknown_tags=tags)
         case _:  # ShareFetch, ShareAcknowledge

@@ -71,8 +71,8 @@ class Route:
         self, brokers: Iterable[MetadataResponseBroker | NodeEndpoint], is_metadata: bool = False
     ) -> None:
         """An answer says where these are."""
-        found = ((at.node_id, at.host, at.port, at.rack) for at in brokers)
-        self.observer.addresses.learn(found, is_metadata)
+        nodes = ((at.node_id, at.host, at.port, at.rack) for at in brokers)
+        self.observer.addresses.learn(nodes, is_metadata)
 
     def translate(self, host: str, port: int) -> Address:
         """The tap's own address that stands for this one."""

@@ -88,12 +88,12 @@ class Sightings:
     ) -> set[str]:
         """Say of what it is a sign, but for those findings that were `reported`. Returns all that
         it is a sign of."""
-        found = {finding.id for finding in matching(fact)}
-        for id in found.difference(reported):
+        ids = {finding.id for finding in matching(fact)}
+        for id in ids.difference(reported):
             sign = Sign(at_us, self.client_id, id, *partition, broker)
             self._first.setdefault(id, sign)
             self.signs.add(sign)
-        return found
+        return ids
 
     def once_more(
         self,
@@ -121,7 +121,9 @@ class Sightings:
     ) -> tuple[FindingSeen, ...]:
         """What the facts come to, with those of what is not over; the worst first."""
         return tuple(
-            FindingSeen(one.finding.id, one.times.seen, one.times.of, self._first[one.finding.id])
-            for one in seen(self.facts + still, software, tuple(doubts))
-            if one.finding.id in self._first
+            FindingSeen(
+                entry.finding.id, entry.times.seen, entry.times.of, self._first[entry.finding.id]
+            )
+            for entry in seen(self.facts + still, software, tuple(doubts))
+            if entry.finding.id in self._first
         )

@@ -180,10 +180,10 @@ def parse_delays(text: str) -> tuple[tuple[int, int], ...]:
 
 def parse_rate(text: str) -> float:
     """A rate such as `2/s` or `10/min`, in 1/s. Raises UsageError."""
-    found = _RATE.fullmatch(text.strip())
-    if not found or not float(found[1]):
+    match = _RATE.fullmatch(text.strip())
+    if not match or not float(match[1]):
         raise UsageError(f"{text!r} is no rate.", "Write it as 2/s, 10/min or 1/h.")
-    return float(found[1]) / _SECONDS[found[2]]
+    return float(match[1]) / _SECONDS[match[2]]
 
 
 def api_name(key: int) -> str:

@@ -50,13 +50,13 @@ class Watch:
 
     def doubts(self, reaction_us: int) -> list[Doubt]:
         """What may have made a reaction that was seen just now, or longer."""
-        found = []
+        doubts = []
         if self._looks:
             busy = busy_share(self._looks[0].cpu, self._looks[-1].cpu) or 0.0
             self.most_busy = max(busy, self.most_busy)
             late_us = self.late_us
             if busy > MAX_BUSY and _BUSY_FACTOR * late_us >= reaction_us:
-                found.append(Doubt.BUSY)
+                doubts.append(Doubt.BUSY)
             if late_us >= max(AT_ONCE_US, reaction_us) / 2:
-                found.append(Doubt.TAP)
-        return found
+                doubts.append(Doubt.TAP)
+        return doubts

@@ -58,34 +58,38 @@ def wrong_field(description: Mapping[str, Any]) -> str:
     Empty when nothing is wrong.
     """
     # A run that failed has no summary.
-    given = {name: of for name, of in description.items() if (name, of) != ("summary", None)}
+    given = {
+        name: value for name, value in description.items() if (name, value) != ("summary", None)
+    }
     return _wrong(given, _FIELDS, "")
 
 
 def _wrong(value: Any, shape: Any, name: str) -> str:
-    found: Iterator[str]
+    flaws: Iterator[str]
     match shape:
         case _ListOf(fields):
             if not isinstance(value, list):
                 return f"{name} is {_type_of(value)}"
             every = ((item, f"{name}[{at}]") for at, item in enumerate(value))
-            found = (_lacking(item, fields, of) or _wrong(item, fields, of) for item, of in every)
+            flaws = (
+                _lacking(item, fields, path) or _wrong(item, fields, path) for item, path in every
+            )
         case _Record(fields):
             if not value:
                 return ""
-            found = iter((_lacking(value, fields, name), _wrong(value, fields, name)))
+            flaws = iter((_lacking(value, fields, name), _wrong(value, fields, name)))
         case Mapping():
             if not isinstance(value, Mapping):
                 return f"{name} is {_type_of(value)}"
             within = f"{name}." if name else ""
-            found = (_wrong(value[of], shape[of], within + of) for of in shape if of in value)
+            flaws = (_wrong(value[key], shape[key], within + key) for key in shape if key in value)
         case _:
             return "" if isinstance(value, shape) else f"{name} is {_type_of(value)}"
-    return next(filter(None, found), "")
+    return next(filter(None, flaws), "")
 
 
 def _lacking(value: Any, fields: Mapping[str, Any], name: str) -> str:
-    missing = [of for of in fields if isinstance(value, Mapping) and of not in value]
+    missing = [field for field in fields if isinstance(value, Mapping) and field not in value]
     return f"{name}.{missing[0]} is missing" if missing else ""
 
 

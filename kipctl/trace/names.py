@@ -31,7 +31,7 @@ class NamesWriter:
         if count == self._written:
             return ""
         self._written = count
-        return json.dumps({name: [*of] for name, of in self._names.items()})
+        return json.dumps({column: [*names] for column, names in self._names.items()})
 
     def write(self, drained: str) -> None:
         """Write names that were taken, if any; another thread may do it. Raises OSError."""

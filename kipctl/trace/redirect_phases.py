@@ -100,18 +100,18 @@ def _are_not_ready(failures: Sequence[FailedAttempt]) -> list[bool]:
     last = failures[-1]
     sent_last = last.to_epoch if last.to_broker != -1 else -1
     lowest: dict[int, int] = {}
-    found = []
+    not_ready = []
     for failed in failures:
         if failed.is_leader_error:
             before = lowest.get(failed.generation, failed.epoch)
             is_older = 0 <= failed.hint_epoch < failed.epoch
             is_last = failed.generation == last.generation and 0 <= failed.epoch == sent_last
             may_be = before < failed.epoch or is_older or is_last
-            found.append(may_be and not _knows_newer(failed))
+            not_ready.append(may_be and not _knows_newer(failed))
             lowest[failed.generation] = min(before, failed.epoch)
         else:
-            found.append(failed.error == ErrorCode.UNKNOWN_LEADER_EPOCH)
-    return found
+            not_ready.append(failed.error == ErrorCode.UNKNOWN_LEADER_EPOCH)
+    return not_ready
 
 
 def _knows_newer(failed: FailedAttempt) -> bool:

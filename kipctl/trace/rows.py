@@ -58,10 +58,10 @@ class RowReader:
 
 def read_all(new_rows: Callable[[], IntRows]) -> IntRows:
     """What is there of rows that come at most CHUNK_ROWS at a time."""
-    found = [new_rows()]
-    while len(found[-1]):
-        found.append(new_rows())
-    return np.concatenate(found)
+    parts = [new_rows()]
+    while len(parts[-1]):
+        parts.append(new_rows())
+    return np.concatenate(parts)
 
 
 def read_rows(path: Path, width: int, skip: int = 0, count: int = -1) -> IntRows:
@@ -94,9 +94,9 @@ def chunks(path: Path, width: int, size: int | None = None) -> Iterable[IntRows]
 
 def _numbers(path: Path) -> list[int]:
     """Those of the files that are there (`file_of`), in order."""
-    found = [0] if path.exists() else []
+    numbers = [0] if path.exists() else []
     for other in path.parent.glob(f"{path.stem}.*{path.suffix}"):
         number = other.name.removesuffix(path.suffix)[len(path.stem) + 1 :]
         if number.isdecimal():
-            found.append(int(number))
-    return sorted(found)
+            numbers.append(int(number))
+    return sorted(numbers)

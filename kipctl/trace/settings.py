@@ -36,7 +36,7 @@ def settings(description: Mapping[str, Any]) -> dict[str, str]:
         if name in _NO_SETTINGS or isinstance(value, list):
             continue
         if isinstance(value, Mapping):
-            properties |= {inner: _text(of) for inner, of in value.items() if _is_single(of)}
+            properties |= {inner: _text(item) for inner, item in value.items() if _is_single(item)}
         else:
             of_run[name] = _text(value)
     of_run |= dict(_of_summary(description)) | dict(_of_cluster(description))
@@ -52,13 +52,13 @@ def differences(
     """
     sides = [[_with_interruption(description) for description in side] for side in (a, b)]
     names = dict.fromkeys(name for side in sides for run in side for name in run)
-    found: list[SettingDiffers] = []
+    differing: list[SettingDiffers] = []
     for name in names:
         values = [list(dict.fromkeys(run.get(name, "-") for run in side)) for side in sides]
         if len(set(values[0] + values[1])) > 1:
             a_values, b_values = map(" | ".join, values)
-            found.append(SettingDiffers(setting=name, a_values=a_values, b_values=b_values))
-    return found
+            differing.append(SettingDiffers(setting=name, a_values=a_values, b_values=b_values))
+    return differing
 
 
 def actions_in_short(description: Mapping[str, Any]) -> str:

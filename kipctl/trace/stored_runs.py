@@ -117,8 +117,8 @@ def folders_named(text: str, variables: Mapping[str, str] = os.environ) -> tuple
     """
     if not (_is_name(text) and _has_wildcards(text)):
         return (Path(path_of(text, variables)),)
-    if found := _matching(text, runs_folder(variables)) or _matching(text, Path.cwd()):
-        return found
+    if folders := _matching(text, runs_folder(variables)) or _matching(text, Path.cwd()):
+        return folders
     raise _not_found(text, variables)
 
 
@@ -130,7 +130,7 @@ def find_run(text: str, variables: Mapping[str, str] = os.environ) -> Run:
     """
     folder, *others = folders_named(text, variables)
     if others:
-        names = ", ".join(found.name for found in (folder, *others))
+        names = ", ".join(path.name for path in (folder, *others))
         raise UsageError(f"{text!r} stands for several runs: {names}.", "Name one of them.")
     run = read_stored_run(folder)
     if run.description is None:
@@ -380,19 +380,20 @@ def _matching(pattern: str, folder: Path) -> tuple[Path, ...]:
         sorted(
             path
             for path in folder.iterdir()
-            if path.is_dir() and any(fnmatchcase(path.name, one) for one in patterns)
+            if path.is_dir()
+            and any(fnmatchcase(path.name, alternative) for alternative in patterns)
         )
     )
 
 
 def _without_alternatives(pattern: str) -> Iterator[str]:
     """The patterns that one with alternatives in braces stands for."""
-    found = _ALTERNATIVES.search(pattern)
-    if not found:
+    match = _ALTERNATIVES.search(pattern)
+    if not match:
         yield pattern
         return
-    for alternative in found[1].split(","):
-        before, after = pattern[: found.start()], pattern[found.end() :]
+    for alternative in match[1].split(","):
+        before, after = pattern[: match.start()], pattern[match.end() :]
         yield from _without_alternatives(before + alternative + after)
 
 

@@ -25,18 +25,18 @@ def ask_each(
     """
     brokers = list(brokers)
     connections: dict[int, BrokerConnection] = {}
-    found: dict[int, T | KipctlError] = {}
+    results: dict[int, T | KipctlError] = {}
     for broker in brokers:
         try:
             connections[broker] = cluster.broker(broker)
         except KipctlError as error:
-            found[broker] = error
+            results[broker] = error
     alone = {connection: Lock() for connection in connections.values()}
 
-    def ask_alone(one: tuple[int, BrokerConnection]) -> T:
-        with alone[one[1]]:  # brokers behind one address have one connection
-            return ask(*one)
+    def ask_alone(entry: tuple[int, BrokerConnection]) -> T:
+        with alone[entry[1]]:  # brokers behind one address have one connection
+            return ask(*entry)
 
     answers = at_once(ask_alone, list(connections.items()), deadline_s)
-    found |= dict(zip(connections, answers, strict=True))
-    return {broker: found[broker] for broker in brokers}
+    results |= dict(zip(connections, answers, strict=True))
+    return {broker: results[broker] for broker in brokers}

@@ -251,7 +251,7 @@ def _forwarded(connection: BrokerConnection, request: Request[R]) -> R:
 def _is_elsewhere(response: Response) -> bool:
     """Whether it was not the controller that answered; some APIs say so topic by topic."""
     each = getattr(response, "topics", ()) or getattr(response, "responses", ())
-    codes = {getattr(one, "error_code", 0) for one in (response, *each)}
+    codes = {getattr(part, "error_code", 0) for part in (response, *each)}
     return ErrorCode.NOT_CONTROLLER in codes
 
 

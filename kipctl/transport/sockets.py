@@ -118,7 +118,7 @@ class SystemSockets:
             self._beside.drain_news()
             events = [event for event in events if event[0] != self._beside.done]
             done = [connection for connection, future in self._computing if future.done()]
-            self._computing = [one for one in self._computing if not one[1].done()]
+            self._computing = [entry for entry in self._computing if not entry[1].done()]
             # A connection that is closed by now has no descriptor.
             events += [
                 (connection.fileno(), WRITE) for connection in done if connection.fileno() >= 0
@@ -189,15 +189,15 @@ class _Lookups:
             return self._known.get((host, port))
 
     def _look_up(self, host: str, port: int) -> None:
-        found, failed = None, None
+        addresses, failed = None, None
         try:
-            found = _look_up(host, port)
+            addresses = _look_up(host, port)
         except OSError as error:
             failed = error
         with self._lock:
             self._under_way.discard((host, port))
-            if found is not None:
-                self._known[host, port] = found
+            if addresses is not None:
+                self._known[host, port] = addresses
             elif failed is not None and (host, port) not in self._known:
                 self._failed[host, port] = failed
 

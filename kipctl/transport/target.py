@@ -93,7 +93,7 @@ def target_of(
         file, notes = options.get("command_config") or "", []
     if taken:
         notes.append(f"{file or 'The properties'}, as Java's clients say it: {', '.join(taken)}.")
-    protected = (one.id for one in known.values() if one.protected and one.id)
+    protected = (entry.id for entry in known.values() if entry.protected and entry.id)
     return Target(servers, cluster, given, file, tuple(protected), tuple(notes))
 
 

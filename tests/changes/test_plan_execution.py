@@ -224,7 +224,7 @@ def test_how_far_a_plan_has_come(
 def test_how_far_elections_have_come(led: int) -> None:
     partition = Partition(T0, (1, 2), (1, 2), 2 - led, 1)
     plan = Plan((Move(T0, (1, 2), (1, 2), 2),))
-    said = f"{counted(led, 'partition', 'are', of=1)} led by the preferred replica."
+    said = f"{counted(led, 'partition', 'are', total=1)} led by the preferred replica."
     assert progress_of(plan, Snapshot("c", (), (partition,))) == said
 
 

@@ -46,9 +46,9 @@ def test_the_page_of_the_runs_begins_with_what_was_reported(
     written: list[tuple[list[str], Path, Report | None]] = []
 
     def report_runs(
-        _environment: Environment, paths: list[str], html: Path, _place: Place, *, of: Report
+        _environment: Environment, paths: list[str], html: Path, _place: Place, *, result: Report
     ) -> None:
-        written.append((paths, html, of))
+        written.append((paths, html, result))
 
     monkeypatch.setattr("kipctl.cli.commands.report.report_runs", report_runs)
     out = StringIO()

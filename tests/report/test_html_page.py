@@ -102,7 +102,7 @@ def test_the_page_of_an_experiment_begins_with_what_it_found(
     found = Table("Claims", ("client", "asks for"), (("probe-kip526", "new topics alone"),))
     answered = Paragraph("A client asks alone.", ("Another <b>does not</b>.",))
     plain = page(small())
-    again = page(small(), of=Report("experiment metadata", {}, (found,), opening=(answered,)))
+    again = page(small(), result=Report("experiment metadata", {}, (found,), opening=(answered,)))
     shown = [word.strip() for word in Elements(again.html).words if word.strip()]
     body = shown.index("kipctl experiment metadata: noon", 1)
     assert shown[body + 2] == "A client asks alone."

@@ -418,7 +418,7 @@ def require_true(world: World, error: KipctlError, left: RollRecord) -> None:
         assert not is_over or left.how == left.how.redacted
         return
     assert error.next_step == "Go on: kipctl roll --resume"
-    assert f" {counted(done, 'broker', 'are', of=2)} restarted" in error.what
+    assert f" {counted(done, 'broker', 'are', total=2)} restarted" in error.what
     at = next((step for step in left.steps if f"Stopped at {step.name} " in error.what), None)
     assert at is not None
     if is_behind:

@@ -165,7 +165,7 @@ class _Batches:
         had = len(self.outcomes)
         unknown = f", of {self.asked - had:,} it is not known" if self.asked > had else ""
         return (
-            f"{counted(had, 'partition', 'have', of=self.total)} had an election{unknown};"
+            f"{counted(had, 'partition', 'have', total=self.total)} had an election{unknown};"
             f" {counted(self.total - self.asked, '', 'have')} not."
         )
 

@@ -130,28 +130,31 @@ def leaderless(
     )
 
 
-def longest_first(one: LeaderlessPartition) -> LeaderlessPartition:
+def longest_first(partition: LeaderlessPartition) -> LeaderlessPartition:
     """With the live replica first that has the most records, so that an election chooses it.
 
     The one with the newest leader epoch, then with the longest log: what an older epoch has beyond
     the newer one was never acknowledged (KIP-101, KIP-279). As it is where a replica in sync would
     lead, and where no log is known. A pure function.
     """
-    if one.is_clean or not one.log_ends:
-        return one
+    if partition.is_clean or not partition.log_ends:
+        return partition
     # The first of several that are as long.
-    longest = max(one.live, key=lambda b: (one.last_epochs.get(b, -1), one.log_ends.get(b, -1)))
-    if longest == one.would_lead:
-        return one
-    rest = tuple(broker for broker in one.replicas if broker != longest)
-    live = tuple(broker for broker in one.live if broker != longest)
-    return replace(one, replicas=(longest, *rest), live=(longest, *live))
+    longest = max(
+        partition.live,
+        key=lambda b: (partition.last_epochs.get(b, -1), partition.log_ends.get(b, -1)),
+    )
+    if longest == partition.would_lead:
+        return partition
+    rest = tuple(broker for broker in partition.replicas if broker != longest)
+    live = tuple(broker for broker in partition.live if broker != longest)
+    return replace(partition, replicas=(longest, *rest), live=(longest, *live))
 
 
-def require_lost_for_good(found: Iterable[LeaderlessPartition]) -> None:
+def require_lost_for_good(partitions: Iterable[LeaderlessPartition]) -> None:
     """Raise RefusedError while a broker may come back that has what an election would lose."""
     waited = [
-        partition for partition in found if partition.may_come_back and not partition.is_clean
+        partition for partition in partitions if partition.may_come_back and not partition.is_clean
     ]
     if not waited:
         return
@@ -218,7 +221,9 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, 
                 ends.setdefault(id, {})[broker] = end
             for id, epoch in answer[1].items():
                 epochs.setdefault(id, {})[broker] = epoch
-    eligible = ask_eligible_replicas(cluster, {one.id.topic for one in snapshot.leaderless})
+    eligible = ask_eligible_replicas(
+        cluster, {partition.id.topic for partition in snapshot.leaderless}
+    )
     registered = _registered(cluster)
     return tuple(
         leaderless(
@@ -262,14 +267,16 @@ def _registered(cluster: Cluster) -> frozenset[int] | None:
         return None
 
 
-def transactions_before(cluster: Cluster, found: Iterable[LeaderlessPartition]) -> OpenTransactions:
+def transactions_before(
+    cluster: Cluster, partitions: Iterable[LeaderlessPartition]
+) -> OpenTransactions:
     """The transactions that readers with read_committed will meet after an unclean election.
 
     Those that are open in the logs that would lead, which each replica tells of its own; then those
     under way of which these logs have no record. Every broker is asked for all that is under way.
     """
     logs: dict[int, list[PartitionId]] = {}
-    for partition in found:
+    for partition in partitions:
         if partition.would_lead is not None and not partition.is_clean:
             logs.setdefault(partition.would_lead, []).append(partition.id)
     if not logs:

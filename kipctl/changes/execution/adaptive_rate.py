@@ -84,8 +84,8 @@ class AdaptiveRate:
         if rate == self.rate:
             return replace(self, looked_s=now_s)
         since = now_s - QUOTA_WINDOW_S
-        begun_before = [one for one in self.past if one[0] <= since][-1:]
-        past = (*begun_before, *(one for one in self.past if one[0] > since), (now_s, rate))
+        begun_before = [entry for entry in self.past if entry[0] <= since][-1:]
+        past = (*begun_before, *(entry for entry in self.past if entry[0] > since), (now_s, rate))
         return replace(self, rate=rate, looked_s=now_s, past=past)
 
     def quota(self, now_s: float) -> int:

@@ -115,7 +115,7 @@ class Execution(Stoppable):
                     self.pause(number, "batch", len(batches))
                 else:
                     self.wait_for_guard()
-                done = f"{counted(number, 'batch', 'are', of=len(batches))} done"
+                done = f"{counted(number, 'batch', 'are', total=len(batches))} done"
                 if not self._submit_and_wait(batch, done):
                     left = (move.id for later in batches[number + 1 :] for move in later.moves)
                     self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
@@ -158,10 +158,10 @@ class Execution(Stoppable):
                 leaders = under_way.preferred_leaders
                 self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now)
 
-    def pause(self, done: int, noun: str, of: int) -> None:
+    def pause(self, done: int, noun: str, total: int) -> None:
         """Wait so long as the pace says, when so many batches or phases are `done`, and for the
         guard."""
-        said = f"{counted(done, noun, 'are', of=of)} done"
+        said = f"{counted(done, noun, 'are', total=total)} done"
         between_s, whole_s = self.pace.between_s, self.timeout_s
         if whole_s is not None and time.monotonic() + between_s > self.deadline():
             raise TimedOutError(
@@ -200,7 +200,7 @@ class Execution(Stoppable):
         if self.elects:
             self.elect(accepted.preferred_leaders, now)
         if self.not_begun:
-            of_it = counted(len(accepted.moves), "partition", of=len(batch.moves))
+            of_it = counted(len(accepted.moves), "partition", total=len(batch.moves))
             self.require_no_pause(f"{done}, and {of_it} of the next")
         return True
 
@@ -239,7 +239,9 @@ class Execution(Stoppable):
                         await_finished(self.cluster, target, until, self.progress)
                 if reports.is_due(time.monotonic()):
                     done = len(accepted.moves) - len(busy)
-                    self.progress(f"{counted(done, 'partition', of=len(batch.moves))} reassigned")
+                    self.progress(
+                        f"{counted(done, 'partition', total=len(batch.moves))} reassigned"
+                    )
         if accepted.moves:
             self._await_finished(accepted.target)
         return accepted
@@ -333,5 +335,5 @@ class Execution(Stoppable):
         return held
 
     def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:
-        self.failures += (SkippedPartition(one, why) for one, why in reasons.items())
+        self.failures += (SkippedPartition(partition, why) for partition, why in reasons.items())
         self.copying.leave_out(reasons)

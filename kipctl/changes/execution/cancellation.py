@@ -40,15 +40,15 @@ _AT_ONCE = 1000
 _LOOK = NextStep("See: ", Command("reassign --list"), ", ", Command("inspect leaders"))
 
 
-def started_by(entry: Entry, one: Reassignment) -> bool:
+def started_by(entry: Entry, reassignment: Reassignment) -> bool:
     """True when the reassignment is the one that the entry tells of: from there, and to there."""
     entry = present_phase(entry)
-    before, after = entry.before.get(one.id), entry.after.get(one.id)
+    before, after = entry.before.get(reassignment.id), entry.after.get(reassignment.id)
     return (
         before is not None
         and after is not None
-        and frozenset(before) == one.original
-        and frozenset(after) == one.wanted
+        and frozenset(before) == reassignment.original
+        and frozenset(after) == reassignment.wanted
     )
 
 
@@ -62,17 +62,17 @@ def starting_entries(
     of is somebody else's.
     """
     open_ones = {reassignment.id: reassignment for reassignment in busy}
-    found: dict[PartitionId, Entry] = {}
+    by_partition: dict[PartitionId, Entry] = {}
     for entry in entries:
         if not open_ones:
             break
         if entry.state is EntryState.PREPARED or not entry.may_be_undone:
             continue  # it started none
         for partition_id in open_ones.keys() & entry.before.keys():
-            one = open_ones.pop(partition_id)
-            if entry.is_open and started_by(entry, one):
-                found[partition_id] = entry
-    return found
+            reassignment = open_ones.pop(partition_id)
+            if entry.is_open and started_by(entry, reassignment):
+                by_partition[partition_id] = entry
+    return by_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,10 @@ class Cancellation:
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
         """Of which something is cancelled or given up."""
-        return (*(one.id for one in self.stop), *(copy.id for copy in self.copies))
+        return (
+            *(reassignment.id for reassignment in self.stop),
+            *(copy.id for copy in self.copies),
+        )
 
 
 def choose(
@@ -153,8 +156,10 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
     """
     deadline = time.monotonic() + timeout_s
     now = {
-        one.id: one
-        for one in list_reassignments(cluster, [reassignment.id for reassignment in chosen.stop])
+        ongoing.id: ongoing
+        for ongoing in list_reassignments(
+            cluster, [reassignment.id for reassignment in chosen.stop]
+        )
     }
     failures: list[Failure] = [
         SkippedPartition(reassignment.id, "it has ended, or has another target by now")
@@ -181,7 +186,7 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
         return _restored(cluster, chosen, left, done, failures, deadline)
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            f"Interrupted. {counted(len(done), 'reassignment', of=len(left))} cancelled;"
+            f"Interrupted. {counted(len(done), 'reassignment', total=len(left))} cancelled;"
             f" the order of their replicas may not be put back.",
             _LOOK,
         ) from None
@@ -191,7 +196,7 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
         if not done:
             raise
         raise PartlyDoneError(
-            f"{counted(len(done), 'reassignment', of=len(left))} cancelled. {error.what}",
+            f"{counted(len(done), 'reassignment', total=len(left))} cancelled. {error.what}",
             _LOOK,
         ) from None
 
@@ -297,7 +302,7 @@ def cancel_unplanned(
         SkippedPartition(
             partition_id,
             "another change came before this one, which would have added"
-            f" {list(one.adding)} and removed {list(one.removing)}; "
+            f" {list(reassignment.adding)} and removed {list(reassignment.removing)}; "
             + (
                 NextStep(
                     f"it may go on, as it could not be cancelled ({refused[partition_id]}): ",
@@ -309,5 +314,5 @@ def cancel_unplanned(
                 else "so it was cancelled at once"
             ),
         )
-        for partition_id, one in unplanned_moves.items()
+        for partition_id, reassignment in unplanned_moves.items()
     ]

@@ -68,7 +68,8 @@ def bytes_per_s(seen: Sequence[CopySample]) -> float:
     last = seen[-1]
     half_s = (seen[0].time_s + last.time_s) / 2
     since = max(
-        (sample for sample in seen[:-1] if sample.time_s <= half_s), key=lambda one: one.time_s
+        (sample for sample in seen[:-1] if sample.time_s <= half_s),
+        key=lambda sample: sample.time_s,
     )
     passed_s = last.time_s - since.time_s
     return max(0, last.copied - since.copied) / passed_s if passed_s > 0 else 0.0
@@ -238,19 +239,19 @@ class CopyTracker:
         for move in asked:
             for broker in (move.leader, *(move.adding if with_new else ())):
                 at[broker].add(move.id)
-        found = {
+        sizes = {
             broker: self._sizes_at(broker, ids)
             for broker, ids in sorted(at.items())
             if broker != NO_LEADER and self._silent.get(broker, 0.0) <= self.clock()
         }
         has_grown = False
         for move in asked:
-            size = found.get(move.leader, {}).get(move.id)
+            size = sizes.get(move.leader, {}).get(move.id)
             if size is not None:
                 self._sizes[move.id] = size
             for broker in move.adding:
                 before = self._held.get((move.id, broker), 0)
-                held = found.get(broker, {}).get(move.id, before)
+                held = sizes.get(broker, {}).get(move.id, before)
                 self._held[move.id, broker] = held
                 has_grown = has_grown or held > before
         self._looked_s = self.clock()
@@ -273,10 +274,10 @@ class CopyTracker:
         copied = whole = 0
         coming, going = Counter[int](), Counter[int]()
         all_coming, all_going = Counter[int](), Counter[int]()
-        for one, move in self._moves.items():
-            size = self._sizes.get(one, 0)
+        for partition_id, move in self._moves.items():
+            size = self._sizes.get(partition_id, 0)
             for broker in move.adding:
-                held = min(self._held.get((one, broker), 0), size)
+                held = min(self._held.get((partition_id, broker), 0), size)
                 copied += held
                 whole += size
                 coming[broker] += size - held
@@ -325,7 +326,7 @@ class CatchUpTracker:
         self, snapshot: Snapshot, behind: Mapping[int, Sequence[PartitionId]]
     ) -> tuple[CatchUp, ...]:
         """How far each of these brokers is now; `snapshot` is of all topics."""
-        self._trackers = {b: one for b, one in self._trackers.items() if b in behind}
+        self._trackers = {b: tracker for b, tracker in self._trackers.items() if b in behind}
         return tuple(self._look_at(snapshot, broker, ids) for broker, ids in behind.items())
 
     def _look_at(self, snapshot: Snapshot, broker: int, ids: Iterable[PartitionId]) -> CatchUp:

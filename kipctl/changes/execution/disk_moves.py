@@ -80,11 +80,13 @@ def disk_moves(
     moves, skipped = list[DiskMove](), list[SkippedPartition]()
     for partition, of_brokers in wanted.items():
         for broker, directory in of_brokers.items():
-            found = seen[broker].replicas.get(partition, _NOWHERE)
-            if not found.directory:
+            located = seen[broker].replicas.get(partition, _NOWHERE)
+            if not located.directory:
                 skipped.append(SkippedPartition(partition, f"broker {broker}: {NO_REPLICA}"))
-            elif found.directory != directory or found.future:
-                moves.append(DiskMove(partition, broker, found.directory, directory, found.size))
+            elif located.directory != directory or located.future:
+                moves.append(
+                    DiskMove(partition, broker, located.directory, directory, located.size)
+                )
     return tuple(moves), tuple(skipped)
 
 
@@ -121,10 +123,10 @@ def require_no_disk_moves(cluster: Cluster, file: ReassignmentFile) -> None:
         return
     moves, coming = disk_moves(file.log_dirs, look_at(cluster, file.log_dirs))
     if moves or coming:
-        one = (moves or coming)[0].id
+        partition_id = (moves or coming)[0].id
         raise RefusedError(
             f"{file.path} moves replicas between brokers, and names disks for them, such as those"
-            f" of {one}.",
+            f" of {partition_id}.",
             'Nothing was changed. Make two plans of it: that of the brokers, with "any" for'
             " log_dirs, and then that of the disks.",
         )
@@ -239,9 +241,9 @@ def give_up(cluster: Cluster, moves: Sequence[DiskMove], until: float) -> DiskRe
 def under_way(copies: DiskCopies) -> tuple[DiskMove, ...]:
     """What brokers are copying from disk to disk, whoever has begun it. A pure function."""
     return tuple(
-        DiskMove(partition, broker, found.directory, found.future, found.size)
+        DiskMove(partition, broker, located.directory, located.future, located.size)
         for broker, replicas in copies.replicas.items()
-        for partition, found in sorted(replicas.items())
+        for partition, located in sorted(replicas.items())
     )
 
 
@@ -255,8 +257,8 @@ def is_copying(cluster: Cluster, moves: Sequence[DiskMove]) -> bool:
 
 
 def _is_there(move: DiskMove, seen: Dirs) -> bool:
-    found = seen[move.broker].replicas.get(move.id, _NOWHERE)
-    return found.directory == move.after and not found.future
+    located = seen[move.broker].replicas.get(move.id, _NOWHERE)
+    return located.directory == move.after and not located.future
 
 
 def _begin(cluster: Cluster, moves: Sequence[DiskMove]) -> list[tuple[DiskMove, str]]:
@@ -274,8 +276,8 @@ def _begin(cluster: Cluster, moves: Sequence[DiskMove]) -> list[tuple[DiskMove, 
                 AlterReplicaLogDir(
                     directory,
                     tuple(
-                        AlterReplicaLogDirTopic(*one)
-                        for one in by_topic(m.id for m in of_it).items()
+                        AlterReplicaLogDirTopic(*topic)
+                        for topic in by_topic(m.id for m in of_it).items()
                     ),
                 )
                 for directory, of_it in by_directory.items()

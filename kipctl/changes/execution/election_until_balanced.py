@@ -72,9 +72,9 @@ def not_preferred(snapshot: Snapshot, copying: Collection[int] = ()) -> NotPrefe
     for any leader.
     """
 
-    def is_ready(one: Partition) -> bool:
-        is_whole = one.preferred_leader not in copying or one.leader == NO_LEADER
-        return is_whole and one.preferred_leader in one.isr
+    def is_ready(partition: Partition) -> bool:
+        is_whole = partition.preferred_leader not in copying or partition.leader == NO_LEADER
+        return is_whole and partition.preferred_leader in partition.isr
 
     astray = snapshot.not_led_by_preferred
     return NotPreferred(
@@ -179,7 +179,7 @@ def _timed_out(
     left: NotPreferred, text: str, timeout_s: float, wanted: int, waits_for_brokers: bool
 ) -> TimedOutError:
     return TimedOutError(
-        f"After {timeout_s:g} s {counted(len(left), 'partition', 'are', of=wanted)} not led by"
+        f"After {timeout_s:g} s {counted(len(left), 'partition', 'are', total=wanted)} not led by"
         " the"
         f" preferred replica: {text}.",
         "See: "
@@ -198,14 +198,14 @@ def _outcome(held: Sequence[ElectionOutcome], now: Snapshot, began_us: int) -> E
     there = now.by_id
     outcomes = (
         ElectionResult(
-            one.id,
+            result.id,
             ErrorCode.ELECTION_NOT_NEEDED
-            if one.id in there
+            if result.id in there
             else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         )
-        if one.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
-        else one
-        for one in last.values()
+        if result.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+        else result
+        for result in last.values()
     )
     return replace(merged_elections(held), outcomes=tuple(outcomes))
 

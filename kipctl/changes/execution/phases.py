@@ -35,7 +35,7 @@ def reassign_phases(
     takes the entry, if not by its id.
     """
     began, whole_s = time.monotonic(), settings.get("timeout_s")
-    of = first + len(plans)
+    total = first + len(plans)
     done: list[PlanResult] = []
     for number, plan in enumerate(plans, first):
         if number:
@@ -44,7 +44,7 @@ def reassign_phases(
             continue
         if whole_s is not None:
             settings["timeout_s"] = max(0.0, whole_s - (time.monotonic() - began))
-        with in_phase(number, of):
+        with in_phase(number, total):
             change = Execution(
                 cluster,
                 _led_now(cluster, plan) if number else plan,
@@ -55,7 +55,7 @@ def reassign_phases(
             )
             if number:
                 with change.explain_errors():
-                    change.pause(number, "phase", of)
+                    change.pause(number, "phase", total)
             change.execute()
             done.append(change.result())
         entry = change.entry or entry
@@ -65,12 +65,12 @@ def reassign_phases(
 
 
 @contextmanager
-def in_phase(number: int, of: int) -> Iterator[None]:
+def in_phase(number: int, total: int) -> Iterator[None]:
     """What is raised inside says in which phase (from 0) it was."""
     try:
         yield
     except KipctlError as error:
-        error.what = f"Phase {number + 1} of {of}: {error.what}"
+        error.what = f"Phase {number + 1} of {total}: {error.what}"
         raise
 
 

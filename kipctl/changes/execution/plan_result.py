@@ -67,7 +67,7 @@ def merged_elections(elections: Sequence[ElectionOutcome]) -> ElectionOutcome:
 
     The slowest is the one after which it took longest until every broker knew.
     """
-    slowest = max(elections, key=lambda one: one.converged_us - one.called_us)
+    slowest = max(elections, key=lambda election: election.converged_us - election.called_us)
     return replace(
         slowest,
         outcomes=tuple(elected for election in elections for elected in election.outcomes),
@@ -108,12 +108,14 @@ def progress_of(plan: Plan, now: Snapshot) -> str:
     """
     known = now.by_id
     here = [(move, known[move.id]) for move in plan.moves if move.id in known]
-    led = sum(one.leader == move.preferred_leader for move, one in here)
+    led = sum(partition.leader == move.preferred_leader for move, partition in here)
     if here and all(move.is_election for move, _ in here):
-        of = counted(led, "partition", "are", of=len(here))
-        return f"{of} led by the preferred replica."
-    done = sum(one.replicas == move.after and {*move.adding} <= {*one.isr} for move, one in here)
-    waiting = sum(one.replicas == move.before != move.after for move, one in here)
+        return f"{counted(led, 'partition', 'are', total=len(here))} led by the preferred replica."
+    done = sum(
+        partition.replicas == move.after and {*move.adding} <= {*partition.isr}
+        for move, partition in here
+    )
+    waiting = sum(partition.replicas == move.before != move.after for move, partition in here)
     under_way = len(here) - done - waiting
     text = (
         f"Of {counted(len(here), 'partition')} {counted(done, '', 'have')} their new replicas,"

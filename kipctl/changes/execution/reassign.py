@@ -224,7 +224,9 @@ def await_finished(
             raise _still_busy(unfinished, len(target))
         elif unfinished != said and reports.is_due(now):
             said = unfinished
-            progress(f"{counted(len(target) - unfinished, 'partition', of=len(target))} reassigned")
+            progress(
+                f"{counted(len(target) - unfinished, 'partition', total=len(target))} reassigned"
+            )
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
 
@@ -255,7 +257,7 @@ def await_one(
 
 def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
     return TimedOutError(
-        f"{counted(unfinished, 'partition', 'are', of=submitted)} still being reassigned; the"
+        f"{counted(unfinished, 'partition', 'are', total=submitted)} still being reassigned; the"
         " cluster goes on by"
         " itself.",
         NextStep("Watch: ", Command("reassign --list"), ". Stop: ", Command("changes cancel"), "."),
@@ -263,12 +265,12 @@ def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
 
 
 def _not_shown(differing: Sequence[Move], submitted: int) -> TimedOutError:
-    one = differing[0]
+    move = differing[0]
     return TimedOutError(
         f"{counted(submitted, 'partition', 'are')} no longer being reassigned, and"
-        f" Metadata shows {len(differing)} of them otherwise than planned: {one.id} is on"
-        f" {list(one.before)} instead of"
-        f" {list(one.after)}.",
+        f" Metadata shows {len(differing)} of them otherwise than planned: {move.id} is on"
+        f" {list(move.before)} instead of"
+        f" {list(move.after)}.",
         "Brokers may be behind, or someone cancelled it. Look: " + Command("inspect leaders") + ".",
     )
 
@@ -298,10 +300,10 @@ def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
     """
     deadline = time.monotonic() + _SHOWN_TIMEOUT_S
     while True:
-        found = _compared(cluster, target)
-        states = {verified.state for verified in found}
+        compared = _compared(cluster, target)
+        states = {verified.state for verified in compared}
         if State.DIFFERENT not in states or time.monotonic() > deadline:
-            return found
+            return compared
         time.sleep(_SHOWN_POLL_S)
 
 
@@ -322,13 +324,13 @@ def _compared(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
 
 def require_as_planned(verified: Sequence[Verified], to_carry_out: NextStep) -> None:
     """Raise PartlyDoneError while a partition is being reassigned, or is not as was wanted."""
-    states = [one.state for one in verified]
+    states = [partition.state for partition in verified]
     left = len(states) - states.count(State.DONE)
     if not left:
         return
     busy, different = states.count(State.IN_PROGRESS), states.count(State.DIFFERENT)
     raise PartlyDoneError(
-        f"{counted(left, 'partition', 'are', of=len(states))} not as the file says: {busy} in"
+        f"{counted(left, 'partition', 'are', total=len(states))} not as the file says: {busy} in"
         " progress,"
         f" {different} different.",
         "Wait, and look again: " + Command("reassign --list") if busy else to_carry_out,

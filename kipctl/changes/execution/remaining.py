@@ -188,15 +188,15 @@ def _left_of(
     under_way: list[Move] = []
     for partition_id, before in sorted(entry.before.items()):
         after, partition = entry.after.get(partition_id), now.by_id.get(partition_id)
-        one = open_ones.get(partition_id)
+        current = open_ones.get(partition_id)
         if after is None or partition is None:
             why = DELETED if partition is None else TARGET_NOT_KNOWN
             steps.append(SkippedPartition(partition_id, why))
         elif is_recreated(entry, topic_ids, partition_id.topic):
             steps.append(SkippedPartition(partition_id, RECREATED))
-        elif one is not None and started_by(entry, one) and one.target == after:
+        elif current is not None and started_by(entry, current) and current.target == after:
             under_way.append(Move(partition_id, before, after, partition.leader))
-        elif one is not None:
+        elif current is not None:
             steps.append(SkippedPartition(partition_id, BUSY, is_for_later=True))
         elif partition.replicas == after:
             if elects and partition.leader != after[0]:

@@ -171,10 +171,11 @@ def require_factor_wanted(plan: Plan, *, wanted: bool) -> None:
     """Raise RefusedError for a plan that changes the number of replicas, if that was not asked."""
     changing = [move for move in plan.moves if move.changes_replication_factor]
     if changing and not wanted:
-        one = changing[0]
+        move = changing[0]
         raise RefusedError(
             f"The plan changes the replication factor of {counted(len(changing), 'partition')},"
-            f" such as {one.id}: from {len(one.before)} to {counted(len(one.after), 'replica')}.",
+            f" such as {move.id}: from {len(move.before)} to"
+            f" {counted(len(move.after), 'replica')}.",
             "If that is what you want, repeat with --change-replication-factor.",
         )
 
@@ -239,9 +240,9 @@ def replication_factor_warning(plan: Plan) -> str:
     if not changing:
         return ""
     fewer = [m for m in changing if len(m.after) < len(m.before)]
-    one = (fewer or changing)[0]
+    move = (fewer or changing)[0]
     lost = f"{counted(len(fewer), '', 'get')} fewer replicas, " if fewer else ""
     return (
-        f" The REPLICATION FACTOR of {len(changing)} CHANGES ({lost}such as {one.id}:"
-        f" {len(one.before)} to {len(one.after)})."
+        f" The REPLICATION FACTOR of {len(changing)} CHANGES ({lost}such as {move.id}:"
+        f" {len(move.before)} to {len(move.after)})."
     )

@@ -53,8 +53,8 @@ def throttle_for(
 
 def kept_throttles(journal: Journal, without: str = "") -> list[Throttle]:
     """The throttles of a journal that are still to be put back, but that of one entry."""
-    found = [entry for entry in entries_with_throttles(journal) if entry.id != without]
-    return [entry.throttle for entry in found if entry.throttle]
+    entries = [entry for entry in entries_with_throttles(journal) if entry.id != without]
+    return [entry.throttle for entry in entries if entry.throttle]
 
 
 def kept_beside(entry: Entry) -> list[Throttle]:
@@ -166,22 +166,22 @@ def throttles_set_by_others(
     }
     of_all = [Setting(BROKER, ALL_BROKERS, config) for config in RATES] if wanted else []
     try:
-        found = read_settings(cluster, [*wanted, *of_all])
+        settings = read_settings(cluster, [*wanted, *of_all])
     except KipctlError:
         return {}
-    return {s: value for s, value in found.items() if value and (s, value) not in known}
+    return {s: value for s, value in settings.items() if value and (s, value) not in known}
 
 
-def others_warning(found: Mapping[Setting, str], rate: int | None) -> str:
+def others_warning(throttles: Mapping[Setting, str], rate: int | None) -> str:
     """What becomes of others' throttles under a change that is throttled to `rate`, or not.
 
     A pure function.
     """
-    rates = {one: value for one, value in found.items() if one.config in RATES}
-    setting, value = next(iter((rates or found).items()))
+    rates = {setting: value for setting, value in throttles.items() if setting.config in RATES}
+    setting, value = next(iter((rates or throttles).items()))
     shown = format_rate(value) if rates else value
     sentence = (
-        f"{counted(len(found), 'throttle')} that kipctl here has not set, such as {setting}:"
+        f"{counted(len(throttles), 'throttle')} that kipctl here has not set, such as {setting}:"
         f" {shown}. Another tool, or a kipctl on another machine, may be moving partitions, or was"
         " cut off."
     )
@@ -225,10 +225,10 @@ def known_throttles(journal: Journal, *, is_locked: bool = False) -> KnownThrott
     return KnownThrottles(running, left)
 
 
-def still_set(cluster: Cluster, found: Iterable[Entry]) -> list[Entry]:
+def still_set(cluster: Cluster, entries: Iterable[Entry]) -> list[Entry]:
     """Those of which something is still set, or may be: the journal alone does not know what others
     have taken off. What cannot be asked may be."""
-    return [entry for entry in found if entry.throttle and _is_set(cluster, entry.throttle)]
+    return [entry for entry in entries if entry.throttle and _is_set(cluster, entry.throttle)]
 
 
 def _is_set(cluster: Cluster, throttle: Throttle) -> bool:
@@ -245,9 +245,9 @@ def _is_set(cluster: Cluster, throttle: Throttle) -> bool:
     )
 
 
-def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
+def leftover_warning(entries: Sequence[Entry], alive: Collection[int]) -> str:
     """The sentence about throttles that earlier changes have left, and what ends them."""
-    settings = [change.setting for e in found if e.throttle for change in e.throttle.changes]
+    settings = [change.setting for e in entries if e.throttle for change in e.throttle.changes]
     names = sorted(
         {int(setting.name) for setting in settings if setting.kind == BROKER} - set(alive)
     )
@@ -258,14 +258,14 @@ def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
 
 def clear_throttles(
     cluster: Cluster,
-    found: Sequence[Entry],
+    entries: Sequence[Entry],
     *,
     drop: bool = False,
     message: Message = lambda _: None,
 ) -> list[NotRestored]:
     """Put their throttles back, the newest first; what cannot be stays in them unless `drop`."""
     not_restored: list[NotRestored] = []
-    for entry in found:
+    for entry in entries:
         if entry.throttle is not None:
             these = restore_throttle(cluster, entry.throttle, kept_beside(entry), message)
             if drop or all(left.is_set_by_other for left in these):

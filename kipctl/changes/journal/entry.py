@@ -386,12 +386,12 @@ def read_entry(path: Path) -> Entry:
         schema = document["schema"]
         if schema != SCHEMA:
             raise UsageError(f"{path}: its schema is {schema!r}; this kipctl reads {SCHEMA}.")
-        found = msgspec.convert(document["partitions"], tuple[_Partition, ...])
-        partitions = {PartitionId(one.topic, one.partition): one for one in found}
+        rows = msgspec.convert(document["partitions"], tuple[_Partition, ...])
+        partitions = {PartitionId(row.topic, row.partition): row for row in rows}
         throttle, phase = document["throttle"], msgspec.convert(document.get("phase", 0), int)
         phases = tuple(
             {p: replicas for p, replicas in zip(partitions, target, strict=True) if replicas}
-            for target in zip(*(one.phases for one in found), strict=True)
+            for target in zip(*(row.phases for row in rows), strict=True)
         )
         if not 0 <= phase <= max(0, len(phases) - 1):
             raise ValueError(f"it has come to phase {phase} of {len(phases)}")
@@ -399,8 +399,8 @@ def read_entry(path: Path) -> Entry:
             path,
             msgspec.convert(document["id"], str),
             msgspec.convert(document["cluster_id"], str),
-            {p: one.before for p, one in partitions.items()},
-            {p: one.after for p, one in partitions.items()},
+            {p: row.before for p, row in partitions.items()},
+            {p: row.after for p, row in partitions.items()},
             EntryState(document["state"]),
             Origin.read(document),
             msgspec.convert(document["topic_ids"], dict[str, str]),
@@ -409,7 +409,7 @@ def read_entry(path: Path) -> Entry:
             msgspec.convert(document["how"], ExecutionOptions | None),
             None if throttle is None else read_throttle(throttle),
             ChangeKind(document["kind"]),
-            {p: one.leader for p, one in partitions.items() if one.leader is not None},
+            {p: row.leader for p, row in partitions.items() if row.leader is not None},
             msgspec.convert(document["guard"], RecordedGuard | None),
             phases,
             phase,

@@ -168,9 +168,9 @@ class Journal:
         """
         passed: list[str] = []
 
-        def damaged(one: Damaged) -> None:
-            passed.append(f"entry {id_of(one.path)}, is damaged")
-            on_damaged(one)
+        def damaged(damaged_entry: Damaged) -> None:
+            passed.append(f"entry {id_of(damaged_entry.path)}, is damaged")
+            on_damaged(damaged_entry)
 
         for entry in self.entries(damaged):
             if entry.undoes:
@@ -217,15 +217,15 @@ class Journal:
 
         Raises UsageError when there is none, or more than one, or when it is damaged.
         """
-        found = [path for path in self._paths() if id_of(path).startswith(entry_id)]
-        exact = [path for path in found if id_of(path) == entry_id]
-        if len(exact or found) != 1:
-            many = counted(len(found), "entry", "begin") + " with"
-            which = many if found else "There is no entry"
+        paths = [path for path in self._paths() if id_of(path).startswith(entry_id)]
+        exact = [path for path in paths if id_of(path) == entry_id]
+        if len(exact or paths) != 1:
+            many = counted(len(paths), "entry", "begin") + " with"
+            which = many if paths else "There is no entry"
             raise UsageError(
                 f"{which} {entry_id!r} in {self.folder}.", "List them: " + Command("changes list")
             )
-        return read_entry((exact or found)[0])
+        return read_entry((exact or paths)[0])
 
     @contextmanager
     def locked(self, origin: Origin) -> Iterator[None]:

@@ -79,8 +79,8 @@ def try_lock(handle: int) -> bool:
 
 def _is_for_all(folder: Path) -> bool:
     with suppress(OSError):
-        found = folder.stat()
-        return found.st_uid == 0 and found.st_mode & _FOR_ALL == _FOR_ALL
+        status = folder.stat()
+        return status.st_uid == 0 and status.st_mode & _FOR_ALL == _FOR_ALL
     return False
 
 
@@ -109,8 +109,8 @@ def _is_at(path: Path, handle: int) -> bool:
 
 def _holder(handle: int) -> str:
     """By what the kernel has of it; other systems than Linux do not tell."""
-    found = os.fstat(handle)
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    status = os.fstat(handle)
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with suppress(OSError):
         for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines():
             match line.split():

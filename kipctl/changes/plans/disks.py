@@ -21,7 +21,7 @@ def by_broker(
     moves: Iterable[DiskMove], directory: Callable[[DiskMove], str]
 ) -> dict[PartitionId, dict[int, str]]:
     """This directory of each move, by its partition and broker."""
-    found: dict[PartitionId, dict[int, str]] = {}
+    directories: dict[PartitionId, dict[int, str]] = {}
     for move in moves:
-        found.setdefault(move.id, {})[move.broker] = directory(move)
-    return found
+        directories.setdefault(move.id, {})[move.broker] = directory(move)
+    return directories

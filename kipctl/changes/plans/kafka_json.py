@@ -73,17 +73,21 @@ def read_reassignment(path: Path) -> ReassignmentFile:
         if len(set(replicas)) < len(replicas):
             faults.add(place, f"{partition_id} names a broker twice: {replicas}")
         log_dirs = entry.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
-        if not isinstance(log_dirs, list) or not all(isinstance(one, str) for one in log_dirs):
+        if not isinstance(log_dirs, list) or not all(
+            isinstance(log_dir, str) for log_dir in log_dirs
+        ):
             faults.add(place, f"{partition_id}: log_dirs should be a list of paths")
             continue
-        named = any(one != ANY_LOG_DIR for one in log_dirs)
+        named = any(log_dir != ANY_LOG_DIR for log_dir in log_dirs)
         if len(log_dirs) != len(replicas):
             needless += 1
             if named:
                 faults.add(place, f"{partition_id} needs as many log_dirs as replicas")
         if named:
             pairs = zip(replicas, log_dirs, strict=False)
-            directories[partition_id] = {b: one for b, one in pairs if one != ANY_LOG_DIR}
+            directories[partition_id] = {
+                b: log_dir for b, log_dir in pairs if log_dir != ANY_LOG_DIR
+            }
         if partition_id in assignment:
             faults.add(place, f"{partition_id} stands there twice")
         assignment[partition_id] = tuple(replicas)
@@ -173,26 +177,28 @@ def _pasted(path: Path, text: str) -> object:
     Of the two that --generate prints it is the proposal; the other is the way back (Kafka's
     ReassignPartitionsCommand). Raises UsageError where it cannot be told which of several is meant.
     """
-    found: list[tuple[str, int, object]] = []
+    documents: list[tuple[str, int, object]] = []
     decoder, at, end = json.JSONDecoder(), -1, 0
-    while len(found) < _MOST_DOCUMENTS and (at := text.find("{", end)) >= 0:
+    while len(documents) < _MOST_DOCUMENTS and (at := text.find("{", end)) >= 0:
         try:
             _, after = decoder.raw_decode(text, at)
             heading = text[end:at].strip()
-            found.append((heading, text.count("\n", 0, at) + 1, plain_json(text[at:after])))
+            documents.append((heading, text.count("\n", 0, at) + 1, plain_json(text[at:after])))
         except (ValueError, RecursionError):
             return None
         end = after
-    if all(isinstance(one, dict) and "topic" in one for _, _, one in found):
-        is_clean = not any(heading.strip(",") for heading, _, _ in found) and not text[end:].strip()
-        return [one for _, _, one in found] if found and is_clean else None
-    proposed = [one for heading, _, one in found if heading.startswith("Proposed")]
+    if all(isinstance(document, dict) and "topic" in document for _, _, document in documents):
+        is_clean = (
+            not any(heading.strip(",") for heading, _, _ in documents) and not text[end:].strip()
+        )
+        return [document for _, _, document in documents] if documents and is_clean else None
+    proposed = [document for heading, _, document in documents if heading.startswith("Proposed")]
     if len(proposed) == 1:
         return proposed[0]
-    if len(found) > 1:
-        lines = ", ".join(str(line) for _, line, _ in found)
+    if len(documents) > 1:
+        lines = ", ".join(str(line) for _, line, _ in documents)
         raise wrong_file(path, f"lines {lines}", "these are several plans: leave one")
-    return found[0][2] if found and found[0][0][:1].isalpha() else None
+    return documents[0][2] if documents and documents[0][0][:1].isalpha() else None
 
 
 def _entries(

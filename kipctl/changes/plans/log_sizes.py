@@ -54,7 +54,10 @@ def ask_bytes_in(cluster: Cluster, snapshot: Snapshot, seconds: float = BYTES_IN
     before = ask_log_sizes(cluster, snapshot)
     time.sleep(seconds)
     now = ask_log_sizes(cluster, snapshot)
-    grown = {one: max(0, size - before.sizes.get(one, size)) for one, size in now.sizes.items()}
+    grown = {
+        partition_id: max(0, size - before.sizes.get(partition_id, size))
+        for partition_id, size in now.sizes.items()
+    }
     return replace(now, sizes=grown)
 
 

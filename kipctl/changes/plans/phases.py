@@ -70,12 +70,12 @@ def left_by(snapshot: Snapshot, plan: Plan) -> Snapshot:
     )
 
 
-def _arrived(one: Partition, move: Move | None) -> Partition:
+def _arrived(partition: Partition, move: Move | None) -> Partition:
     if move is None:
-        return one
-    stays = one.leader in (*move.after, NO_LEADER)
-    leader = one.leader if stays else move.preferred_leader
-    return replace(one, replicas=move.after, isr=move.after, leader=leader, offline=())
+        return partition
+    stays = partition.leader in (*move.after, NO_LEADER)
+    leader = partition.leader if stays else move.preferred_leader
+    return replace(partition, replicas=move.after, isr=move.after, leader=leader, offline=())
 
 
 def room_left_by(phase: Phase) -> LogSizes:

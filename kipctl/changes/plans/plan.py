@@ -120,10 +120,10 @@ NO_MOVES = Plan(())
 
 def sorted_plan(steps: Iterable[Move | SkippedPartition]) -> Plan:
     """The plan of these moves and skipped partitions, which come in any order."""
-    in_order = sorted(steps, key=lambda one: one.id)
+    in_order = sorted(steps, key=lambda step: step.id)
     return Plan(
-        tuple(one for one in in_order if isinstance(one, Move)),
-        tuple(one for one in in_order if isinstance(one, SkippedPartition)),
+        tuple(step for step in in_order if isinstance(step, Move)),
+        tuple(step for step in in_order if isinstance(step, SkippedPartition)),
     )
 
 
@@ -139,8 +139,10 @@ def plan_each(
     says why it is skipped, None that it is none of the plan."""
     chosen = [(partition, replicas(partition)) for partition in partitions]
     return sorted_plan(
-        SkippedPartition(one.id, after) if isinstance(after, str) else move_of(one, after)
-        for one, after in chosen
+        SkippedPartition(partition.id, after)
+        if isinstance(after, str)
+        else move_of(partition, after)
+        for partition, after in chosen
         if after is not None
     )
 

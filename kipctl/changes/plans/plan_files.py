@@ -38,10 +38,12 @@ def read_plan(path: Path) -> ReassignmentFile | LeadersFile:
     if REPLICAS in headings:
         lines = {}
         assignment = {}
-        for line, one, replicas in _unique(path, rows, _replicas):
-            assignment[one], lines[one] = replicas, line
+        for line, partition_id, replicas in _unique(path, rows, _replicas):
+            assignment[partition_id], lines[partition_id] = replicas, line
         return ReassignmentFile(path, assignment, lines=lines)
-    return LeadersFile(path, {one: leader for _, one, leader in _unique(path, rows, _leader)})
+    return LeadersFile(
+        path, {partition_id: leader for _, partition_id, leader in _unique(path, rows, _leader)}
+    )
 
 
 def read_assignment(path: Path) -> ReassignmentFile:
@@ -101,14 +103,18 @@ def _unique(
             raise wrong_file(path, place, "topic should be a name")
         if not _NUMBER.fullmatch(row[PARTITION]):
             raise wrong_file(path, place, f"{row[TOPIC]}: partition should be a number from 0")
-        one = PartitionId(row[TOPIC], int(row[PARTITION]))
-        if one in seen:
-            raise wrong_file(path, place, f"{one} stands there twice, first in line {seen[one]}")
-        seen[one] = line
+        partition_id = PartitionId(row[TOPIC], int(row[PARTITION]))
+        if partition_id in seen:
+            raise wrong_file(
+                path,
+                place,
+                f"{partition_id} stands there twice, first in line {seen[partition_id]}",
+            )
+        seen[partition_id] = line
         read = value(row)
         if isinstance(read, str):
-            raise wrong_file(path, place, f"{one} {read}")
-        yield line, one, read
+            raise wrong_file(path, place, f"{partition_id} {read}")
+        yield line, partition_id, read
 
 
 def _replicas(row: dict[str, str]) -> tuple[int, ...] | str:

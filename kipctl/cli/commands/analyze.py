@@ -159,9 +159,9 @@ def request_log(
         log = read_request_log(spark, path, zones, period, brokers, by_time=html is not None)
         document = analyse(log, question, save)
         in_time = over_time(log) if html else []
-    for of in document["clusters"]:
-        not_known = sum(of["requests_of_unknown_brokers"].values())
-        if 2 * not_known > of["requests_served"]:
+    for cluster in document["clusters"]:
+        not_known = sum(cluster["requests_of_unknown_brokers"].values())
+        if 2 * not_known > cluster["requests_served"]:
             environment.message(
                 "Of most requests the broker is not known, and neither are its rack and what "
                 "follows from that: name it with --broker-at ADDRESS=ID."

@@ -21,7 +21,7 @@ TIMEOUT_S = 10.0
 
 def brokers(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     metrics_url: MetricsUrlOption = None,
     refresh_snapshot: Annotated[
         Duration,
@@ -50,7 +50,7 @@ def brokers(
     from kipctl.report.broker_tables import brokers_report
 
     kept, changed_by = None, ""
-    with of.connected(environment, TIMEOUT_S) as cluster:
+    with options.connected(environment, TIMEOUT_S) as cluster:
         urls = environment.metrics_urls(metrics_url)
         with suppress(KipctlError):  # it may end while brokers are looked at
             kept = journal(cluster.metadata(()).cluster_id or "", environment.variables)
@@ -67,5 +67,7 @@ def brokers(
             " led by the preferred replica may be so because of that."
         )
     require_known(facts.snapshot, broker or ())
-    everything = of.output is OutputFormat.WIDE
-    environment.report(brokers_report(facts, diagnose(facts), everything, broker or ()), of.output)
+    everything = options.output is OutputFormat.WIDE
+    environment.report(
+        brokers_report(facts, diagnose(facts), everything, broker or ()), options.output
+    )

@@ -67,7 +67,7 @@ class PaceOptions:
 @contextmanager
 def changing(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     *,
     guard: "RecordedGuard | None" = None,
     measures: bool = False,
@@ -85,15 +85,15 @@ def changing(
     from kipctl.guard.session import guarded
     from kipctl.load.plan import OWN_TOPIC
 
-    asked = of if isinstance(of, ChangeOptions) else ChangeOptions()
+    asked = options if isinstance(options, ChangeOptions) else ChangeOptions()
     if environment.command == "undo":
         environment.command = "changes undo"  # which it is for short
-    with of.connected(environment) as cluster:
+    with options.connected(environment) as cluster:
         named = environment.cluster
         urls = named.metrics_urls if named else ()
         watched = guarded(cluster, guard or RecordedGuard(), environment.message, urls)
         ui = TerminalUi(
-            environment, cluster, watched, of.output, asked.yes, asked.dry_run, measures
+            environment, cluster, watched, options.output, asked.yes, asked.dry_run, measures
         )
         context = ChangeContext(
             cluster=cluster,

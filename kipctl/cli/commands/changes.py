@@ -45,23 +45,23 @@ class EntryOptions:
 
 
 @app.command("list")
-def list_changes(environment: Environment, of: ClusterOptions) -> None:
+def list_changes(environment: Environment, options: ClusterOptions) -> None:
     """List what was changed on this cluster from here, by whom, and what became of it."""
     from kipctl.cli.commands.changes_shown import history
 
-    with changing(environment, of) as (change, ui):
+    with changing(environment, options) as (change, ui):
         history(change, ui)
 
 
 @app.command()
-def show(environment: Environment, which: EntryOptions, of: ClusterOptions) -> None:
+def show(environment: Environment, which: EntryOptions, options: ClusterOptions) -> None:
     """Show one change: its partitions before, as planned, and now, and what is left of it.
 
     Of a roll its nodes, and how far each has come.
     """
     from kipctl.cli.commands.changes_shown import show_entry
 
-    with changing(environment, of, entry=which.entry, file=which.journal) as (change, ui):
+    with changing(environment, options, entry=which.entry, file=which.journal) as (change, ui):
         show_entry(change, ui)
 
 
@@ -72,7 +72,7 @@ def undo(
     which: EntryOptions,
     pace: PaceOptions,
     guard: GuardOptions,
-    of: ChangeOptions,
+    options: ChangeOptions,
     no_throttle: Annotated[
         bool, option("Copy as fast as brokers can, though the change was throttled.")
     ] = False,
@@ -98,7 +98,7 @@ def undo(
 
     with changing(
         environment,
-        of,
+        options,
         guard=read_guard(guard, moves_along=False),
         pace=pace.read(),
         entry=which.entry,
@@ -117,7 +117,7 @@ def resume(
     environment: Environment,
     which: EntryOptions,
     guard: GuardOptions,
-    of: ChangeOptions,
+    options: ChangeOptions,
     additional: AdditionalOption = False,
     guard_action: GuardActionOption = STOP,
     timeout: ChangeTimeoutOption = None,
@@ -131,7 +131,7 @@ def resume(
 
     with changing(
         environment,
-        of,
+        options,
         guard=read_guard(guard, guard_action, moves_along=False),
         entry=which.entry,
         file=which.journal,
@@ -163,7 +163,7 @@ def pause(
 @combined(exclusive=(("ENTRY", "--topic", "--plan", "--all"),))
 def cancel(
     environment: Environment,
-    of: ChangeOptions,
+    options: ChangeOptions,
     entry: Annotated[
         str | None,
         argument("[ENTRY]", "Whose moves: an id of `kipctl changes list`. Default: kipctl's last."),
@@ -183,7 +183,7 @@ def cancel(
     """
     from kipctl.changes.cancel import cancel as cancel_change
 
-    with changing(environment, of, topics=topic or [], entry=entry, timeout_s=timeout) as (
+    with changing(environment, options, topics=topic or [], entry=entry, timeout_s=timeout) as (
         change,
         _,
     ):
@@ -193,7 +193,7 @@ def cancel(
 @app.command("clear-throttles")
 def clear_throttles(
     environment: Environment,
-    of: ChangeOptions,
+    options: ChangeOptions,
     everything: Annotated[
         bool, option("--all", "Every throttle, also those of others: of any broker and topic.")
     ] = False,
@@ -209,5 +209,5 @@ def clear_throttles(
     from kipctl.changes.carry_out import carry_out
     from kipctl.changes.clear_throttles import ClearLeft
 
-    with changing(environment, of, force=force) as (change, _):
+    with changing(environment, options, force=force) as (change, _):
         carry_out(change, ClearLeft(takes_all=everything))

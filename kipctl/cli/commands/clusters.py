@@ -121,7 +121,7 @@ def remove(
 @app.command("test")
 def check(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     name: Annotated[str | None, argument("[CLUSTER]")] = None,
     topic: Annotated[
         list[str] | None, option("Look at rights on this too; repeatable.", value="TOPIC")
@@ -144,16 +144,16 @@ def check(
         if environment.connecting.get("cluster") not in (None, name):
             raise UsageError("CLUSTER and --cluster name two clusters.", "Give one.")
         environment.connecting["cluster"] = name
-    access = environment.access(of.bootstrap_server)
+    access = environment.access(options.bootstrap_server)
     steps = connection_steps(access)
     reached = [step.server for step in steps if step.name == "versions" and step.is_good]
-    found: list[CommandRights] = []
+    command_rights: list[CommandRights] = []
     refused: RefusedError | None = None
     if reached:
         with Cluster(access) as cluster:
             try:
                 shown = cluster.metadata(topic or ()).topics
-                found = rights(cluster, topic or [])
+                command_rights = rights(cluster, topic or [])
                 for asked in shown:
                     if is_missing(asked.error_code):
                         missing = no_topic(asked.name or "", cluster.metadata().topics)
@@ -162,7 +162,7 @@ def check(
                 refused = other
         if not refused:
             steps += broker_steps(access)
-    environment.report(connection_report(steps, found, access), of.output)
+    environment.report(connection_report(steps, command_rights, access), options.output)
     if refused:
         raise refused
     away = [step for step in steps if step.broker is not None and not step.is_good]

@@ -101,7 +101,7 @@ class RuleOptions:
 @combined(one_of=(("--preset", "COMMAND"),))
 def run(
     environment: Environment,
-    of: RuleOptions,
+    rules: RuleOptions,
     command: Annotated[
         list[str] | None,
         typer.Argument(
@@ -144,9 +144,9 @@ def run(
     from kipctl.next_step import Command
 
     is_proxy = role is Role.PROXY
-    claims = picked(of.rules, CLAIMS) if is_proxy else ()
-    wanted = () if is_proxy else chosen(of.rules, role)
-    of.expected_failures()
+    claims = picked(rules.rules, CLAIMS) if is_proxy else ()
+    wanted = () if is_proxy else chosen(rules.rules, role)
+    rules.expected_failures()
     words = preset_of(preset).words(role, environment.message) if preset else tuple(command or ())
     check_command(words)
     client = Client(words, role, float(start_timeout), float(quiet_metadata))
@@ -160,12 +160,12 @@ def run(
                 "conform serve", wanted[0].id
             )
     name = preset or " ".join(words)
-    of.conclude(environment, name, role, verdicts, output, next_step=next_step)
+    rules.conclude(environment, name, role, verdicts, output, next_step=next_step)
 
 
 @app.command()
 def broker(
-    environment: Environment, of: ClusterOptions, rules: RuleOptions, topic: TopicOption = None
+    environment: Environment, options: ClusterOptions, rules: RuleOptions, topic: TopicOption = None
 ) -> None:
     """Hold the brokers of a cluster against their side of KIP-951 and KIP-392.
 
@@ -181,7 +181,7 @@ def broker(
 
     claims = picked(rules.rules, BROKER_CLAIMS)
     rules.expected_failures()
-    with of.connected(environment) as cluster:
+    with options.connected(environment) as cluster:
         snapshot = select(take_snapshot(cluster, named=topic or []), topic or [])
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         verdicts = verdicts_of(claims, look(cluster, snapshot))
@@ -190,7 +190,7 @@ def broker(
         str(cluster.access),
         "cluster",
         verdicts,
-        of.output,
+        options.output,
         command="conform broker",
         next_step="See who leads what: " + Command("inspect leaders"),
     )

@@ -24,10 +24,14 @@ def demo(
 
     folders = run_folders(record, environment.variables)
     with environment.progress():
-        found = measure_demo(DemoPlan.usual(), Place(), folders, environment.message)
+        document = measure_demo(DemoPlan.usual(), Place(), folders, environment.message)
     environment.report(
         Report(
-            "demo", found, (demo_table(found),), demo_closing(found, record), demo_answer(found)
+            "demo",
+            document,
+            (demo_table(document),),
+            demo_closing(document, record),
+            demo_answer(document),
         ),
         output,
     )

@@ -64,7 +64,7 @@ TimeoutOption = Annotated[Duration, duration_option("How long to wait for a batc
 def preferred(
     environment: Environment,
     guard: GuardOptions,
-    of: ChangeOptions,
+    options: ChangeOptions,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     broker: BrokerOption = None,
@@ -98,7 +98,7 @@ def preferred(
     )
     with changing(
         environment,
-        of,
+        options,
         guard=read_guard(guard, moves_along=False),
         pace=Pace(batch, between),
         topics=topic or [],
@@ -111,7 +111,7 @@ def preferred(
 @combined(one_of=(_ONE_OF,), needs={"--internal": "--all"})
 def unclean(
     environment: Environment,
-    of: ChangeOptions,
+    options: ChangeOptions,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     every: AllButInternalOption = False,
@@ -140,7 +140,7 @@ def unclean(
         internal=internal or not every,
         longest=longest,
     )
-    with changing(environment, of, topics=topic or [], force=force, timeout_s=timeout) as (
+    with changing(environment, options, topics=topic or [], force=force, timeout_s=timeout) as (
         change,
         _,
     ):

@@ -52,5 +52,9 @@ def batch(
     )
     measure = on_stand(shared.place(environment), (), partial(run_batches, plan))
     shared.report(
-        environment, "experiment batch", measure, lambda found: (batch_answer(found),), batch_tables
+        environment,
+        "experiment batch",
+        measure,
+        lambda document: (batch_answer(document),),
+        batch_tables,
     )

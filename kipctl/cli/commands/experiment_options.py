@@ -95,17 +95,19 @@ class ExperimentOptions:
         with TemporaryDirectory(prefix="kipctl-") if self.html else nullcontext("") as scratch:
 
             def folder(name: str) -> Path | None:
-                found = recorded(name) or (Path(scratch, name) if self.html else None)
-                folders.extend(filter(None, [found]))
-                return found
+                path = recorded(name) or (Path(scratch, name) if self.html else None)
+                folders.extend(filter(None, [path]))
+                return path
 
             with environment.progress():
-                found = measure(folder, environment.message)
-            report = Report(command, found, tuple(tables(found)), opening=tuple(answer(found)))
+                document = measure(folder, environment.message)
+            report = Report(
+                command, document, tuple(tables(document)), opening=tuple(answer(document))
+            )
             environment.report(report, self.output)
             if self.html:
                 paths = [str(path) for path in folders]
-                report_runs(environment, paths, self.html, Place(), of=report)
+                report_runs(environment, paths, self.html, Place(), result=report)
                 environment.message(f"Written: {self.html}")
 
 

@@ -32,18 +32,20 @@ def explain(
     How kipctl knows, what follows, what to do, and when it is gone; or a page of the documentation,
     by its name. It asks no cluster.
     """
-    found, others = findings(), other_pages()
-    known = {**found, **others}
+    finding_pages, others = findings(), other_pages()
+    known = {**finding_pages, **others}
     if id is None:
-        titles = {one: title_of(one, text) for one, text in known.items()}
-        rows, pages = (tuple((one, titles[one]) for one in some) for some in (found, others))
+        titles = {page: title_of(page, text) for page, text in known.items()}
+        rows, pages = (
+            tuple((page, titles[page]) for page in some) for some in (finding_pages, others)
+        )
         listed = {
-            "findings": [{"id": one, "title": title} for one, title in rows],
-            "pages": [{"id": one, "title": title} for one, title in pages],
+            "findings": [{"id": page, "title": title} for page, title in rows],
+            "pages": [{"id": page, "title": title} for page, title in pages],
         }
         answer = paragraphs(
             f"{len(rows)} findings and doubts, {len(pages)} other pages. One of them: "
-            + Command("explain", next(iter(found)))
+            + Command("explain", next(iter(finding_pages)))
         )
         tables = (
             Table("Findings and doubts", ("id", "what is so"), rows, most=0, name="findings"),

@@ -24,7 +24,7 @@ app.add(brokers, metadata)
 @app.command()
 def leaders(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     topic: TopicOption = None,
     broker: ShownBrokerOption = None,
 ) -> None:
@@ -37,7 +37,7 @@ def leaders(
     from kipctl.changes.plans.planners.placement import require_known
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    with of.connected(environment) as cluster:
+    with options.connected(environment) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         shown = select(snapshot, topic) if topic else snapshot
@@ -46,13 +46,13 @@ def leaders(
             with suppress(KipctlError):  # without a controller leaders are known all the same
                 busy, _ = list_or_reason(cluster, may_not_list=True)
     require_known(snapshot, broker or ())
-    environment.report(leaders_report(shown, busy, broker or ()), of.output)
+    environment.report(leaders_report(shown, busy, broker or ()), options.output)
 
 
 @app.command()
 def hints(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     topic: TopicOption = None,
     require: Annotated[
         bool,
@@ -70,20 +70,20 @@ def hints(
     from kipctl.cluster.inspect.leader_hint_check import check_hints, flaws
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    with of.connected(environment) as cluster:
+    with options.connected(environment) as cluster:
         snapshot = select(take_snapshot(cluster, named=topic or []), topic or [])
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         checked = check_hints(cluster, snapshot)
     environment.report(
-        hints_report(checked, bool(snapshot.partitions), cluster.bootstrap[0]), of.output
+        hints_report(checked, bool(snapshot.partitions), cluster.bootstrap[0]), options.output
     )
-    if require and (found := flaws(checked)):
-        raise ThresholdError(f"Clients cannot follow the hints of every broker: {found[0]}.")
+    if require and (reasons := flaws(checked)):
+        raise ThresholdError(f"Clients cannot follow the hints of every broker: {reasons[0]}.")
 
 
 @app.command()
 def replica_selection(
-    environment: Environment, of: ClusterOptions, options: SelectionOptions
+    environment: Environment, cluster_options: ClusterOptions, options: SelectionOptions
 ) -> None:
     """Show which replica the readers of each rack are sent to (KIP-392), and why no closer one.
 
@@ -92,4 +92,4 @@ def replica_selection(
     """
     from kipctl.cli.commands.replica_selection import show
 
-    show(environment, of, options)
+    show(environment, cluster_options, options)

@@ -16,7 +16,7 @@ TIMEOUT_S = 5.0
 
 def metadata(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     topic: Annotated[
         list[str] | None,
         option(
@@ -53,7 +53,7 @@ def metadata(
 
     if moves < 1:
         raise UsageError(f"--moves is {moves}; it must be at least 1.")
-    with of.connected(environment, TIMEOUT_S) as cluster:
+    with options.connected(environment, TIMEOUT_S) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
         if measure_convergence:
             confirm_unless_lab(
@@ -78,5 +78,5 @@ def metadata(
         if measure_convergence:
             seen = measure(cluster, moves, environment.message)
     environment.report(
-        metadata_report(cost, compared, len(snapshot.brokers), snapshot.away, seen), of.output
+        metadata_report(cost, compared, len(snapshot.brokers), snapshot.away, seen), options.output
     )

@@ -160,17 +160,17 @@ def status(
     from kipctl.lab.cluster import Lab, labs, unfinished_labs
     from kipctl.lab.running import orphaned
 
-    found = labs() if name is None else [Lab.load(name)]
+    shown_labs = labs() if name is None else [Lab.load(name)]
     if name is None:
         for left in unfinished_labs():
             environment.message(
                 f"A start that was cut off left {left!r} behind; remove it: "
                 + Command("lab down", name=left)
             )
-        for lab in found:
+        for lab in shown_labs:
             if lab.is_orphan:
                 environment.message(orphaned(lab.name))
-    environment.report(lab_report("status", found), output)
+    environment.report(lab_report("status", shown_labs), output)
 
 
 @app.command()

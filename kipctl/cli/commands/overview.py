@@ -23,7 +23,7 @@ def show(environment: Environment) -> ExitStatus:
     write = environment.stdout.write
     width = columns_of(environment.stdout)
     for line in sentences(seen):
-        write("".join(f"{one}\n" for one in wrapped(on_one_line(line), width)))
+        write("".join(f"{part}\n" for part in wrapped(on_one_line(line), width)))
     write("\n")
     commands = next_commands(seen)
     names = max(len(str(command)) for command, _ in commands)

@@ -87,20 +87,22 @@ def consume(
     if from_latest:
         properties["auto.offset.reset"] = "latest"
     config = parse_properties(properties)
-    partitions = [parse_partition(one) for one in partition or ()]
-    topics = {*([topic] if topic else ()), *(one.topic for one in partitions)}
+    partitions = [parse_partition(text) for text in partition or ()]
+    topics = {*([topic] if topic else ()), *(partition_id.topic for partition_id in partitions)}
     if len(topics) > 1:
         raise UsageError(f"It reads one topic; named are {', '.join(sorted(topics))}.")
     topic = next(iter(topics), None)
     if topic is None or num_records is None:
-        topic, num_records = all_of(access, topic, [one.partition for one in partitions])
+        topic, num_records = all_of(
+            access, topic, [partition_id.partition for partition_id in partitions]
+        )
     plan = ConsumePlan(
         probe=ConsumeSpec(
             access=access,
             topic=topic,
             num_records=num_records,
             timeout_ms=timeout.ms,
-            partitions=tuple(one.partition for one in partitions),
+            partitions=tuple(partition_id.partition for partition_id in partitions),
             offset=NO_OFFSET if offset is None else offset,
             discovery=options.leader_discovery,
             config=config,

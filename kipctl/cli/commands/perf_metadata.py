@@ -25,7 +25,7 @@ DEFAULTS = {"acks": "1", "enable.idempotence": "false"}
 
 def metadata(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     topics: Annotated[
         int, option("How many topics (kipctl-metadata-...) are made, and removed afterwards.")
     ] = 1000,
@@ -80,7 +80,7 @@ def metadata(
     properties = parse_pairs(command_property or [])
     plan = MetadataPlan(
         config=parse_properties(DEFAULTS | properties),
-        access=environment.access(of.bootstrap_server, properties),
+        access=environment.access(options.bootstrap_server, properties),
         topics=topics,
         partitions=partitions,
         throughput=throughput,
@@ -101,8 +101,8 @@ def metadata(
     tables = perf_metadata_tables(document)
     opening = paragraphs(perf_metadata_answer(document))
     report = Report("perf metadata", document, tables, opening=opening, fits_screen=True)
-    environment.report(report, of.output)
-    phases = [phase for one in document["clients"] for phase in one["phases"]]
+    environment.report(report, options.output)
+    phases = [phase for row in document["clients"] for phase in row["phases"]]
     if failed := sum(phase["failed"] for phase in phases):
         errors = sum((Counter(phase["errors"]) for phase in phases), Counter[str]())
         environment.message(

@@ -124,8 +124,8 @@ def raise_for_run(document: "Run", during: "Action | None", options: RunOptions)
         )
     if wrong := [action for action in actions if action["error"]]:
         raise PartlyDoneError(
-            f"{counted(len(wrong), 'action', of=len(actions))} failed: {wrong[0]['error']}",
+            f"{counted(len(wrong), 'action', total=len(actions))} failed: {wrong[0]['error']}",
             "Look: " + Command("inspect leaders"),
         )
-    if options.strict and (found := document["doubts"]):
-        raise ThresholdError(f"Something spoils this run (--strict): {' '.join(found)}")
+    if options.strict and (doubts := document["doubts"]):
+        raise ThresholdError(f"Something spoils this run (--strict): {' '.join(doubts)}")

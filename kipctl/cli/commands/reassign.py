@@ -102,7 +102,7 @@ def reassign(
     pace: PaceOptions,
     guard: GuardOptions,
     planners: PlannerOptions,
-    of: _ReassignOptions,
+    options: _ReassignOptions,
     rotate: Annotated[
         bool,
         option("Move each leader to its next replica, of --topic or --all-topics; else show it."),
@@ -143,7 +143,7 @@ def reassign(
     It is written down first: `kipctl changes` lists, undoes, resumes, cancels it.
     """
     topics = topic or []
-    if rotate and of.yes and not (topics or all_topics):
+    if rotate and options.yes and not (topics or all_topics):
         raise UsageError(
             "--rotate with --yes needs --topic or --all-topics.",
             "See `" + Command("reassign --help") + "`.",
@@ -163,7 +163,7 @@ def reassign(
         )
     with changing(
         environment,
-        of,
+        options,
         guard=guard_settings,
         pace=pace.read(),
         topics=topics,

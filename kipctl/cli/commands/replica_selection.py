@@ -57,55 +57,61 @@ _WATCH_TIMEOUT_S = 1.0
 _CLIENT_TIMEOUT_S = 10.0
 
 
-def show(environment: Environment, of: ClusterOptions, options: SelectionOptions) -> None:
+def show(
+    environment: Environment, cluster_options: ClusterOptions, options: SelectionOptions
+) -> None:
     """As the options say. Raises KipctlError."""
-    one = None if options.explain is None else parse_partition(options.explain)
+    partition = None if options.explain is None else parse_partition(options.explain)
     limit = None if options.require_local is None else parse_percent(options.require_local)
     racks = list(dict.fromkeys(options.client_rack or ()))
-    access = environment.access(of.bootstrap_server)
+    access = environment.access(cluster_options.bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if options.watch else _TIMEOUT_S
     with Cluster(access, timeout_s=timeout_s) as cluster:
         snapshot = take_snapshot(cluster)
         names = (
             [topic_and_number(text, snapshot.topics)[0] for text in options.topic or ()]
-            if one is None
-            else [one.topic]
+            if partition is None
+            else [partition.topic]
         )
         require_named_shown(cluster, snapshot.topics, names)
         environment.report_hidden_topics(cluster, snapshot.topics, names)
         wanted = (
             select_partitions(snapshot, options.topic or [])
-            if one is None
-            else select_one_partition(snapshot, one)
+            if partition is None
+            else select_one_partition(snapshot, partition)
         )
-        found = observe(cluster, wanted, racks)
-        for sentence in unknown_racks(racks, found.racks):
+        observation = observe(cluster, wanted, racks)
+        for sentence in unknown_racks(racks, observation.racks):
             environment.message(sentence)
-        if one is not None:
-            walked = documents.walks(found)
+        if partition is not None:
+            walked = documents.walks(observation)
             opening = walk_answers(walked)
             report = Report(COMMAND, walked, walk_tables(walked), opening=opening)
-            environment.report(report, of.output)
+            environment.report(report, cluster_options.output)
             return
         if options.watch:
-            _watch(environment, cluster, wanted, found, options.period, of.output)
+            _watch(
+                environment, cluster, wanted, observation, options.period, cluster_options.output
+            )
             return
         if options.rate_over is None:
-            traffic = by_size(cluster, found)
+            traffic = by_size(cluster, observation)
         else:
             over = options.rate_over
             with environment.progress(f"Measuring for {Duration(over)} how much is written."):
-                traffic = by_rate(cluster, wanted, racks, found, over)
+                traffic = by_rate(cluster, wanted, racks, observation, over)
         readers = consumers(cluster)
-        found = traffic.found
-        of_members = _not_shown(cluster, wanted, found, readers)
+        observation = traffic.found
+        of_members = _not_shown(cluster, wanted, observation, readers)
     per_second = traffic.amounts if options.rate_over is not None else {}
-    choices = (*found.choices, *of_members)
-    groups = group_traffic(readers.members, found.facts, choices, per_second, found.racks)
+    choices = (*observation.choices, *of_members)
+    groups = group_traffic(
+        readers.members, observation.facts, choices, per_second, observation.racks
+    )
     failed = () if limit is None else below(traffic.summaries, limit)
-    reads = _client_reads(environment, access, found) if options.client else ()
+    reads = _client_reads(environment, access, observation) if options.client else ()
     document = documents.document(
-        found,
+        observation,
         traffic.summaries,
         traffic.not_known,
         reads,
@@ -115,23 +121,23 @@ def show(environment: Environment, of: ClusterOptions, options: SelectionOptions
         readers.missing,
     )
     opening = (selection_answer(document),)
-    closing = (*selectors_to_set(found), *closest_replicas(found, traffic.amounts))
+    closing = (*selectors_to_set(observation), *closest_replicas(observation, traffic.amounts))
     report = Report(COMMAND, document, selection_tables(document), closing, opening=opening)
-    environment.report(report, of.output)
+    environment.report(report, cluster_options.output)
     if limit is not None and failed:
-        raise too_few_local(failed, limit, found.choices)
-    require_all_reported(found)
+        raise too_few_local(failed, limit, observation.choices)
+    require_all_reported(observation)
     if options.rate_over is not None:
         require_rates(traffic.not_known)
 
 
 def _not_shown(
-    cluster: Cluster, wanted: Snapshot, found: Observation, readers: Readers
+    cluster: Cluster, wanted: Snapshot, observation: Observation, readers: Readers
 ) -> tuple[Choice, ...]:
     """Where members of groups read whose racks are not among those shown (`--client-rack`)."""
-    shown = {choice.rack for choice in found.choices}
+    shown = {choice.rack for choice in observation.choices}
     named = {member.rack for member in readers.members} - shown
-    racks = [rack for rack in found.racks if rack in named]
+    racks = [rack for rack in observation.racks if rack in named]
     if not racks:
         return ()
     now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
@@ -139,14 +145,14 @@ def _not_shown(
 
 
 def _client_reads(
-    environment: Environment, access: Access, found: Observation
+    environment: Environment, access: Access, observation: Observation
 ) -> "tuple[ClientRead, ...]":
     from kipctl.cluster.inspect.replica_selection_librdkafka import read  # the client itself
 
     reads: list[ClientRead] = []
-    for rack in dict.fromkeys(choice.rack for choice in found.choices):
+    for rack in dict.fromkeys(choice.rack for choice in observation.choices):
         with environment.progress(f"Letting librdkafka read in {rack}."):
-            reads += read(access, found.facts, rack, _CLIENT_TIMEOUT_S)
+            reads += read(access, observation.facts, rack, _CLIENT_TIMEOUT_S)
     return tuple(reads)
 
 
@@ -154,7 +160,7 @@ def _watch(
     environment: Environment,
     cluster: Cluster,
     wanted: Snapshot,
-    found: Observation,
+    observation: Observation,
     for_s: float | None,
     output: OutputFormat,
 ) -> None:
@@ -162,12 +168,12 @@ def _watch(
     until = "until Ctrl-C" if for_s is None else f"for {Duration(for_s)}"
     environment.message(
         f"Watching {counted(len(wanted.partitions), 'partition')}, read in"
-        f" {counted(len(found.choices) // max(1, len(wanted.partitions)), 'rack')}, {until}."
+        f" {counted(len(observation.choices) // max(1, len(wanted.partitions)), 'rack')}, {until}."
     )
     lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV, OutputFormat.MARKDOWN)
     flips = []
     with noted_signals() as ended:
-        for flip in watch(cluster, wanted, found.choices, for_s, ended):
+        for flip in watch(cluster, wanted, observation.choices, for_s, ended):
             flips.append(documents.flip(flip))
             if lines_at_once:
                 environment.stdout.write(on_one_line(flip_line(flips[-1])) + "\n")

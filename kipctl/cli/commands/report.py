@@ -58,11 +58,11 @@ def report(
     check_runs(paths)
     file = check_html(html or Path(f"report-{_file_name(run[0])}.html"))
     check_save(svg, "--svg")
-    found = report_runs(environment, paths, file, place, period, svg)
-    care = Paragraph("Read with care:", tuple(found["doubts"]), Tone.WARNING)
-    opening = (Paragraph(found["answer"]), *([care] if found["doubts"] else []))
+    document = report_runs(environment, paths, file, place, period, svg)
+    care = Paragraph("Read with care:", tuple(document["doubts"]), Tone.WARNING)
+    opening = (Paragraph(document["answer"]), *([care] if document["doubts"] else []))
     closing = (f"Open it in a browser: {file}",)
-    environment.report(Report("report", found, closing=closing, opening=opening), output)
+    environment.report(Report("report", document, closing=closing, opening=opening), output)
 
 
 def report_runs(
@@ -72,10 +72,10 @@ def report_runs(
     place: Place,
     period: "Period | None" = None,
     svg: str | None = None,
-    of: Report | None = None,
+    result: Report | None = None,
 ) -> "ReportDocument":
     """Write the page of recorded runs, by Spark at `place`, and its pictures into the folder `svg`;
-    the page begins with what the experiment `of` them says. What was written, and its answer.
+    the page begins with the `result` of their experiment. What was written, and its answer.
     Raises what Spark does."""
     from kipctl.pipeline.period import ALWAYS
     from kipctl.pipeline.pictures import report_document
@@ -83,7 +83,7 @@ def report_runs(
     with started_spark(environment, place, paths) as spark:
         document = report_document(spark, paths, period or ALWAYS)
         comparisons = _comparisons(spark, document)
-    return write_page(file, document, comparisons, svg, of)
+    return write_page(file, document, comparisons, svg, result)
 
 
 def _file_name(run: str) -> str:
@@ -107,9 +107,9 @@ def _comparisons(spark: "SparkSession", document: "RunPictures") -> "list[NamedC
         return []
     (first, of_first), *others = by_arm.items()
     a = open_runs(spark, of_first)
-    found: list[NamedComparison] = []
+    comparisons: list[NamedComparison] = []
     for arm, paths in others:
         b = open_runs(spark, paths)
         compared = comparison_document(a, b, compare(a, b), (first, arm))
-        found.append({**compared, "names": (first, arm), "gates": []})
-    return found
+        comparisons.append({**compared, "names": (first, arm), "gates": []})
+    return comparisons

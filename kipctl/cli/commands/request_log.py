@@ -38,7 +38,7 @@ _TIMEOUT_S = 10.0
 @combined(one_of=(("--broker", "--all-brokers"), ("--for", "--until-off")))
 def on(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     broker: Annotated[
         list[int] | None, option("At this broker; repeatable.", value="BROKER", min=0)
     ] = None,
@@ -69,16 +69,16 @@ def on(
     """
     from kipctl.cluster.request_log import chosen_brokers, levels_of
 
-    with of.connected(environment, _TIMEOUT_S) as cluster:
+    with options.connected(environment, _TIMEOUT_S) as cluster:
         urls = environment.metrics_urls(metrics_url)
         brokers = chosen_brokers(cluster, broker or ())
         # Opens every connection too, while Ctrl-C may still end it at any moment.
         levels = levels_of(cluster, brokers)
         _confirm(environment, cluster, brokers, period, urls, yes)
         if period is None:
-            _until_off(environment, cluster, levels, broker or (), of.output)
+            _until_off(environment, cluster, levels, broker or (), options.output)
         else:
-            _on_for(environment, cluster, levels, period, of.output)
+            _on_for(environment, cluster, levels, period, options.output)
 
 
 def _confirm(
@@ -121,19 +121,19 @@ class _BrokersOptions(ClusterOptions):
 
 
 @app.command()
-def off(environment: Environment, of: _BrokersOptions) -> None:
+def off(environment: Environment, options: _BrokersOptions) -> None:
     """Let brokers log no more requests: kafka.request.logger at WARN, as Kafka comes."""
     from kipctl.cluster.request_log import switch_off
 
-    _at_brokers(environment, "off", switch_off, of)
+    _at_brokers(environment, "off", switch_off, options)
 
 
 @app.command()
-def status(environment: Environment, of: _BrokersOptions) -> None:
+def status(environment: Environment, options: _BrokersOptions) -> None:
     """Show at which brokers the request log is on. Changes nothing."""
     from kipctl.cluster.request_log import read_levels
 
-    _at_brokers(environment, "status", read_levels, of)
+    _at_brokers(environment, "status", read_levels, options)
 
 
 @app.command()
@@ -168,15 +168,15 @@ def _at_brokers(
     environment: Environment,
     action: str,
     act: "Callable[[Cluster, Sequence[int]], Sequence[LoggerLevel]]",
-    of: _BrokersOptions,
+    options: _BrokersOptions,
 ) -> None:
     from kipctl.cluster.request_log import chosen_brokers, require_all_reported
     from kipctl.cluster.request_log_session import forget_switched_off
 
-    with of.connected(environment, _TIMEOUT_S) as cluster:
-        levels = act(cluster, chosen_brokers(cluster, of.broker or ()))
+    with options.connected(environment, _TIMEOUT_S) as cluster:
+        levels = act(cluster, chosen_brokers(cluster, options.broker or ()))
         forget_switched_off(cluster, levels, environment.variables)
-    environment.report(levels_report(action, levels), of.output)
+    environment.report(levels_report(action, levels), options.output)
     require_all_reported(levels, action)
 
 

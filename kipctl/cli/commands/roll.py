@@ -73,7 +73,7 @@ def roll(
     environment: Environment,
     guard: GuardOptions,
     by: RestarterOptions,
-    of: ClusterOptions,
+    options: ClusterOptions,
     broker: Annotated[
         list[str] | None,
         option(
@@ -147,7 +147,7 @@ def roll(
     from kipctl.roll.record import Restarter, RollOptions
     from kipctl.roll.restart_command import parse_command, working_folder
 
-    with of.connected(environment, timeout_s=_ANSWER_S) as cluster:
+    with options.connected(environment, timeout_s=_ANSWER_S) as cluster:
         how = RollOptions(
             Restarter(by.restarter) if by.restarter else None,
             parse_command(by.command) if by.command is not None else (),
@@ -162,7 +162,7 @@ def roll(
         )
         rolling = RollContext(
             cluster=cluster,
-            ui=TerminalRollUi(environment, cluster, of.output, yes),
+            ui=TerminalRollUi(environment, cluster, options.output, yes),
             origin=Origin.here(environment.arguments),
             variables=environment.variables,
             dry_run=dry_run,

@@ -70,9 +70,9 @@ def show(
     from kipctl.trace.stored_runs import find_run, read_stored_run
     from kipctl.typed_json import damaged_if_unfit
 
-    found = read_stored_run(find_run(run, environment.variables).folder)
-    with damaged_if_unfit(found.folder / RUN_FILE):
-        environment.report(run_report(found, run), output)
+    stored_run = read_stored_run(find_run(run, environment.variables).folder)
+    with damaged_if_unfit(stored_run.folder / RUN_FILE):
+        environment.report(run_report(stored_run, run), output)
 
 
 @app.command()
@@ -94,12 +94,12 @@ def repair(
 
     folder = folder_of(run, environment.variables)
     document = repaired(folder)
-    found = read_stored_run(folder)
-    how = f"It says: {found.flaw}" if found.flaw else "It is whole."
-    environment.message(f"{found.name} was repaired. {how}")
-    for sentence in left_undone(found.description or {}):
+    stored_run = read_stored_run(folder)
+    how = f"It says: {stored_run.flaw}" if stored_run.flaw else "It is whole."
+    environment.message(f"{stored_run.name} was repaired. {how}")
+    for sentence in left_undone(stored_run.description or {}):
         environment.message(sentence)
-    answer, tables = summary_of(found)
+    answer, tables = summary_of(stored_run)
     report = Report("runs repair", dict(document), tables, opening=answer, fits_screen=True)
     environment.report(report, output)
 
@@ -171,7 +171,9 @@ def compare(
         named["gates"] = document["gates"]
         answered = paragraphs(*compare_answer(named, names))
         tables = compare_tables(named, names)
-        write_page(html, pictured, of=Report("runs compare", document, tables, opening=answered))
+        write_page(
+            html, pictured, result=Report("runs compare", document, tables, opening=answered)
+        )
         environment.message(f"Written: {html}")
     opening = paragraphs(*compare_answer(document))
     report = Report("runs compare", document, compare_tables(document), opening=opening)
@@ -209,9 +211,9 @@ def export(
     """Write a run to a file that can be passed on, or to CSV."""
     from kipctl.trace.stored_runs import export_archive, export_csv, find_run
 
-    found = find_run(run, environment.variables)
+    stored_run = find_run(run, environment.variables)
     write = export_archive if form is ExportFormat.ARCHIVE else export_csv
-    written = write(found, destination)
+    written = write(stored_run, destination)
     document = {"run": run, "format": form.value, "file": str(destination), "bytes": written}
     opening = paragraphs(f"Exported {run} to {destination}, {format_bytes(written)}.")
     environment.report(Report("runs export", document, opening=opening), output)
@@ -231,16 +233,16 @@ def remove(
 
     named = (path for text in run for path in folders_named(text, environment.variables))
     stored = (removable(str(path), environment.variables) for path in named)
-    found = list({each.folder: each for each in stored}.values())
-    names = ", ".join(stored_run.name for stored_run in found)
-    total = format_bytes(sum(stored_run.bytes for stored_run in found))
+    stored_runs = list({each.folder: each for each in stored}.values())
+    names = ", ".join(stored_run.name for stored_run in stored_runs)
+    total = format_bytes(sum(stored_run.bytes for stored_run in stored_runs))
     environment.confirm(f"Remove {names} ({total})?", yes)
     removed: list[RemovedRun] = []
-    for stored_run in found:
+    for stored_run in stored_runs:
         try:
             remove_run(stored_run)
         except UsageError as refused:
-            done = ", ".join(one["name"] for one in removed) or "nothing"
+            done = ", ".join(entry["name"] for entry in removed) or "nothing"
             raise PartlyDoneError(f"{refused.what} Removed before: {done}.") from refused
         removed.append(
             {"name": stored_run.name, "folder": str(stored_run.folder), "bytes": stored_run.bytes}

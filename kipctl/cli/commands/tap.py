@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 def tap(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     listen: Annotated[
         str,
         option(
@@ -126,7 +126,7 @@ def tap(
 
     revised = partial(with_tls, authorities=ca) if tls_to_brokers else dict
     spec = TapSpec(
-        access=environment.access(of.bootstrap_server, revised=revised),
+        access=environment.access(options.bootstrap_server, revised=revised),
         listen=listen,
         advertise=advertise,
         caps=parse_caps(cap) if cap is not None else (),
@@ -181,11 +181,13 @@ def tap(
             and_without_hints=and_without_hints,
         )
     opening = (tap_answer(document),)
-    environment.report(Report("tap", document, tap_tables(document), opening=opening), of.output)
+    environment.report(
+        Report("tap", document, tap_tables(document), opening=opening), options.output
+    )
     failed = failed_findings(document, gates)
-    found = f"Found (--fail-if): {', '.join(failed)}." if failed else ""
+    sentence = f"Found (--fail-if): {', '.join(failed)}." if failed else ""
     if short is not None:
-        short.what = f"{found} {short.what}".lstrip()
+        short.what = f"{sentence} {short.what}".lstrip()
         raise short
     if failed:
-        raise ThresholdError(found, explained(failed))
+        raise ThresholdError(sentence, explained(failed))

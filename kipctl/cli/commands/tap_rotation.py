@@ -43,18 +43,18 @@ def tap_while_leaders_rotate(
         if record:
             require_new(record)
         plans.append(TapPlan(replace(plans[0].spec, drop_hints=True), record))
-    found: list[TapDocument] = []
+    documents: list[TapDocument] = []
     failed: KipctlError | None = None
 
     def act(rotate: Rotation) -> None:
         nonlocal failed
-        for one in plans:
-            if found:
+        for tap_plan in plans:
+            if documents:
                 environment.message("The same again, without hints.")
             until = UntilMet(rotate, wanted, lambda: rotate.is_to_pause, topic)
-            found.append(tapped(one, until))
+            documents.append(tapped(tap_plan, until))
             if failed := until.shortfall:
-                if len(found) < len(plans):
+                if len(documents) < len(plans):
                     failed.what += " The half without hints is left out."
                 break
 
@@ -72,12 +72,12 @@ def tap_while_leaders_rotate(
         try:
             rotate_while(context, act, question)
         except KipctlError as stopped:
-            if not found:
+            if not documents:
                 raise
             if failed:
                 stopped.what = f"{failed.what} {stopped.what}"
             failed = stopped
-    first, *others = found
+    first, *others = documents
     for without in others:
         first["hints_worth"] = hints_worth(first["clients"], without["clients"])
         first["without_hints"] = without

@@ -86,7 +86,7 @@ def show_clients(
                 _print_signs(environment, now, now.signs_seen - before.signs_seen)
             if draw:
                 seen = described(now, conditions(plan.spec), since=before)
-                rates.append(sum(one["requests"]["per_second"] for one in seen["clients"]))
+                rates.append(sum(entry["requests"]["per_second"] for entry in seen["clients"]))
                 draw(TapScreen(seen, tuple(rates), str(until_met or "")))
             before = now
             ending = Ending.CLIENT_ENDED if client and client.is_done_by(now_us()) else None

@@ -29,7 +29,7 @@ BrokerOption = Annotated[
 @app.command("set")
 def set_rate(
     environment: Environment,
-    of: ChangeOptions,
+    options: ChangeOptions,
     rate: Annotated[str, argument("RATE", "In and out of a broker, as 50MB/s.")],
     broker: BrokerOption = None,
     topic: TopicOption = None,
@@ -43,14 +43,14 @@ def set_rate(
     from kipctl.changes.recovery_throttle import SetThrottle
 
     wanted = SetThrottle(parse_rate(rate), tuple(sorted({*(broker or ())})))
-    with changing(environment, of, topics=topic or []) as (change, _):
+    with changing(environment, options, topics=topic or []) as (change, _):
         carry_out(change, wanted)
 
 
 @app.command()
 def adapt(
     environment: Environment,
-    of: ChangeOptions,
+    options: ChangeOptions,
     guard: Annotated[
         list[str] | None,
         option(
@@ -82,9 +82,11 @@ def adapt(
     wanted = AdaptThrottle(
         min(max(first, floor), ceiling), tuple(sorted({*(broker or ())})), floor, ceiling
     )
-    options = GuardOptions(guard or [DEFAULT_GUARD], metrics_url=metrics_url)
-    settings = replace(read_guard(options, moves_along=False), patience_s=float("inf"), quiet_s=0.0)
-    with changing(environment, of, guard=settings, topics=topic or [], timeout_s=timeout) as (
+    guard_options = GuardOptions(guard or [DEFAULT_GUARD], metrics_url=metrics_url)
+    settings = replace(
+        read_guard(guard_options, moves_along=False), patience_s=float("inf"), quiet_s=0.0
+    )
+    with changing(environment, options, guard=settings, topics=topic or [], timeout_s=timeout) as (
         change,
         _,
     ):
@@ -92,19 +94,19 @@ def adapt(
 
 
 @app.command()
-def show(environment: Environment, of: ClusterOptions) -> None:
+def show(environment: Environment, options: ClusterOptions) -> None:
     """Show every throttle that is set: where, who has set it, and what needs it now."""
     from kipctl.changes.execution.throttled_change import known_throttles
     from kipctl.changes.left_throttles import look_at_throttles
     from kipctl.report.throttle_tables import seen_report
 
-    with changing(environment, of) as (change, ui):
+    with changing(environment, options) as (change, ui):
         known = known_throttles(change.journal())
         ui.report(seen_report(look_at_throttles(change.cluster, known)))
 
 
 @app.command()
-def clear(environment: Environment, of: ChangeOptions) -> None:
+def clear(environment: Environment, options: ChangeOptions) -> None:
     """Take off what `kipctl throttle` has set from here, also while something is copied under it.
 
     What changes have left, and others: `kipctl changes clear-throttles`.
@@ -112,5 +114,5 @@ def clear(environment: Environment, of: ChangeOptions) -> None:
     from kipctl.changes.carry_out import carry_out
     from kipctl.changes.clear_throttles import ClearThrottle
 
-    with changing(environment, of) as (change, _):
+    with changing(environment, options) as (change, _):
         carry_out(change, ClearThrottle())

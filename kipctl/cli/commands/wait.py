@@ -16,7 +16,7 @@ TIMEOUT_S = 10.0
 
 def wait(
     environment: Environment,
-    of: ClusterOptions,
+    options: ClusterOptions,
     until: Annotated[
         str,
         option(
@@ -43,7 +43,7 @@ def wait(
 
     wanted = parse_conditions(until)
     began = time.monotonic()
-    with of.connected(environment, TIMEOUT_S) as cluster:
+    with options.connected(environment, TIMEOUT_S) as cluster:
         topics = None
         if topic:
             topics = select(take_snapshot(cluster, named=topic), topic).topics
@@ -57,4 +57,4 @@ def wait(
                 f"{changed_by}, is changing this cluster now, and may begin more. See how far "
                 "it is: " + Command("changes list")
             )
-    environment.report(wait_report(seen, wanted, seconds), of.output)
+    environment.report(wait_report(seen, wanted, seconds), options.output)

@@ -40,7 +40,7 @@ class Samples:
     @property
     def held(self) -> dict[PartitionId, int]:
         """The bytes of each log."""
-        return {one: sample.size for one, sample in self.known.items()}
+        return {partition: sample.size for partition, sample in self.known.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +145,13 @@ def rates(
     before: Samples, after: Samples
 ) -> tuple[dict[PartitionId, float], dict[PartitionId, str]]:
     """The bytes per second of each log, and why those of the others are not known."""
-    found = {
-        one: bytes_per_s(before.known[one], sample)
-        for one, sample in after.known.items()
-        if one in before.known
+    known = {
+        partition: bytes_per_s(before.known[partition], sample)
+        for partition, sample in after.known.items()
+        if partition in before.known
     }
     missing = {**before.missing, **after.missing}
-    return found, {one: why for one, why in missing.items() if one not in found}
+    return known, {partition: why for partition, why in missing.items() if partition not in known}
 
 
 def summarize(
@@ -175,14 +175,14 @@ def summarize(
         rate = None if rates is None else _sum(ids, rates)
         return Crossing(rate, _percent(_sum(ids, measured), _sum(read, measured)))
 
-    found = []
+    summaries = []
     for rack, chosen in by_rack.items():
         led = [c for c in chosen if c.reason is not Reason.NO_LEADER]
         unsaid = {c.id for c in led if c.reads_from is None}
         read = [c.id for c in led]
         cross = [c.id for c in led if c.reads_from_rack != rack]
         named = Crossing(None, None) if unsaid else crossing(cross, read)
-        found.append(
+        summaries.append(
             RackSummary(
                 rack=rack,
                 partitions=len(chosen),
@@ -198,7 +198,7 @@ def summarize(
                 unreported=tuple(id for id in read if id in unsaid or id not in measured),
             )
         )
-    return tuple(found)
+    return tuple(summaries)
 
 
 def _sum(ids: Sequence[PartitionId], amounts: Mapping[PartitionId, N]) -> N | None:
@@ -233,32 +233,32 @@ class Traffic:
     amounts: Mapping[PartitionId, float]
 
 
-def by_size(cluster: Cluster, found: Observation) -> Traffic:
+def by_size(cluster: Cluster, observation: Observation) -> Traffic:
     """By how much the partitions hold. Raises what `samples` does."""
-    before = samples(cluster, found.facts, found.silent)
-    summaries = summarize(found.choices, found.facts, before.held)
-    return Traffic(found, summaries, unreported(summaries, before.missing), before.held)
+    before = samples(cluster, observation.facts, observation.silent)
+    summaries = summarize(observation.choices, observation.facts, before.held)
+    return Traffic(observation, summaries, unreported(summaries, before.missing), before.held)
 
 
 def by_rate(
     cluster: Cluster,
     wanted: Snapshot,
     racks: Sequence[str],
-    found: Observation,
+    observation: Observation,
     over_s: float,
 ) -> Traffic:
     """By how much is written to them, and by a second look, after so many seconds.
 
     Raises what `observe` does.
     """
-    before = samples(cluster, found.facts, found.silent)
+    before = samples(cluster, observation.facts, observation.silent)
     time.sleep(over_s)
     now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
-    found = observe(cluster, now, racks)
-    after = samples(cluster, found.facts, found.silent)
+    observation = observe(cluster, now, racks)
+    after = samples(cluster, observation.facts, observation.silent)
     per_second, missing = rates(before, after)
-    summaries = summarize(found.choices, found.facts, after.held, per_second)
-    return Traffic(found, summaries, unreported(summaries, missing), per_second)
+    summaries = summarize(observation.choices, observation.facts, after.held, per_second)
+    return Traffic(observation, summaries, unreported(summaries, missing), per_second)
 
 
 def parse_percent(text: str) -> float:

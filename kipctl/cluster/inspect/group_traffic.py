@@ -57,13 +57,16 @@ def group_traffic(
     for member in members:
         if member.partitions & looked_at:
             alike.setdefault((member.group, member.rack, member.says_rack), []).append(member)
-    found = []
+    groups = []
     for (group, rack, says_rack), of_group in alike.items():
         partitions = {id for member in of_group for id in member.partitions} & looked_at
         is_known = rack is not None and rack in racks
         where = [rack] if rack is not None and is_known else racks
         closest = _mean(
-            [_across({id: not by_id[id].in_rack(one) for id in partitions}, rates) for one in where]
+            [
+                _across({id: not by_id[id].in_rack(client_rack) for id in partitions}, rates)
+                for client_rack in where
+            ]
         )
         now = None
         if rack is not None and is_known:
@@ -71,11 +74,11 @@ def group_traffic(
         elif says_rack:
             now = _mean(
                 [
-                    _across({id: by_id[id].leader_rack != one for id in partitions}, rates)
-                    for one in where
+                    _across({id: by_id[id].leader_rack != client_rack for id in partitions}, rates)
+                    for client_rack in where
                 ]
             )
-        found.append(
+        groups.append(
             GroupTraffic(
                 group,
                 rack,
@@ -88,7 +91,7 @@ def group_traffic(
                 closest,
             )
         )
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(groups, key=_order))
 
 
 def _across(
@@ -105,6 +108,6 @@ def _mean(amounts: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(amounts) else None
 
 
-def _order(one: GroupTraffic) -> tuple[bool, float, str, str]:
-    has_typo = one.rack is not None and not one.is_known
-    return not has_typo, -(one.saved or 0.0), one.group, one.rack or ""
+def _order(traffic: GroupTraffic) -> tuple[bool, float, str, str]:
+    has_typo = traffic.rack is not None and not traffic.is_known
+    return not has_typo, -(traffic.saved or 0.0), traffic.group, traffic.rack or ""

@@ -155,7 +155,7 @@ def flaws(checked: Iterable[BrokerHints]) -> list[str]:
     if not any(known.values()):
         return ["no broker could be asked"]
     return [
-        f"broker {broker}: {next(one for one in Verdict if one in wrong)}"
+        f"broker {broker}: {next(verdict for verdict in Verdict if verdict in wrong)}"
         for broker, verdicts in known.items()
         if (wrong := verdicts - {Verdict.AGREES})
     ]
@@ -332,4 +332,4 @@ def _question(broker: int, partitions: list[Partition]) -> tuple[PartitionId, in
     for partition in led:  # a follower, or the leader, of one that has moved
         if broker in partition.replicas and partition.leader_epoch > 0:
             return partition.id, partition.leader_epoch - 1
-    return next(((one.id, -1) for one in led if broker not in one.replicas), None)
+    return next(((partition.id, -1) for partition in led if broker not in partition.replicas), None)

@@ -49,17 +49,17 @@ def costs(
     `silent` are left out, and all that are not begun with after 30 s.
     """
     deadline = time.monotonic() + _DEADLINE_S
-    found = []
+    measured = []
     for asked in ([topic] if topic else []) + [None]:
         for broker in brokers:
             if error := silent.get(broker.id):
-                found.append(Cost(broker, asked, error=error))
+                measured.append(Cost(broker, asked, error=error))
             elif time.monotonic() > deadline:
                 late = TimedOutError(f"The {_DEADLINE_S:g} s for all brokers were over.")
-                found.append(Cost(broker, asked, error=late))
+                measured.append(Cost(broker, asked, error=late))
             else:
-                found.append(_cost(cluster, broker, asked))
-    return tuple(found)
+                measured.append(_cost(cluster, broker, asked))
+    return tuple(measured)
 
 
 def _cost(cluster: Cluster, broker: Broker, asked: str | None) -> Cost:

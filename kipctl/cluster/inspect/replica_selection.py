@@ -72,8 +72,8 @@ class PartitionFacts:
 
     @property
     def leader_rack(self) -> str | None:
-        found = self.replica(self.leader)
-        return found.rack if found else None
+        leader = self.replica(self.leader)
+        return leader.rack if leader else None
 
     def records_behind(self, replica: Replica) -> int | None:
         """How many records the replica's log is shorter than the leader's; None when not known."""
@@ -300,14 +300,14 @@ class Flip:
 def flips(before: Iterable[Choice], after: Iterable[Choice]) -> tuple[Flip, ...]:
     """What changed; a partition that is new, or gone, is no change."""
     old: Mapping[tuple[PartitionId, str], Choice] = {(c.id, c.rack): c for c in before}
-    found = []
+    changes = []
     for now in after:
         was = old.get((now.id, now.rack))
         if was is None or (was.reads_from == now.reads_from and was.local == now.local):
             continue
         moved = "" if was.leader == now.leader else f"leader {was.leader} -> {now.leader}; "
-        found.append(Flip(now.id, now.rack, was.reads_from, now.reads_from, moved + now.why))
-    return tuple(found)
+        changes.append(Flip(now.id, now.rack, was.reads_from, now.reads_from, moved + now.why))
+    return tuple(changes)
 
 
 def _reaches(replica: Replica, offset: int | None) -> bool:

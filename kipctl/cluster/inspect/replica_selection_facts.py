@@ -105,8 +105,8 @@ def topic_and_number(text: str, topics: Collection[str]) -> tuple[str, int | Non
     is_topic = ":" not in text and not re.search(r"-\d+$", text, re.ASCII)
     if is_topic or any(fnmatchcase(topic, text) for topic in topics):
         return text, None
-    one = parse_partition(text)
-    return one.topic, one.partition
+    partition = parse_partition(text)
+    return partition.topic, partition.partition
 
 
 def select_partitions(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
@@ -127,8 +127,8 @@ def select_partitions(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
 
 def _numbered(there: set[PartitionId], topic: str, number: int) -> set[PartitionId]:
     """The partitions of one number, of those of each topic that the name or glob means."""
-    found = {id for id in there if id.partition == number}
-    if not found:
+    partitions = {id for id in there if id.partition == number}
+    if not partitions:
         highest = max(id.partition for id in there)
         raise UsageError(
             f"No topic that matches {topic!r} has a partition {number}; they have 0 to {highest}."
@@ -136,24 +136,23 @@ def _numbered(there: set[PartitionId], topic: str, number: int) -> set[Partition
             else f"Topic {topic!r} has no partition {number}; it has 0 to {highest}.",
             "List them: " + Command("inspect leaders", topic=None if is_glob(topic) else topic),
         )
-    return found
+    return partitions
 
 
-def select_one_partition(snapshot: Snapshot, one: PartitionId) -> Snapshot:
+def select_one_partition(snapshot: Snapshot, partition: PartitionId) -> Snapshot:
     """That partition, of a topic or of the only one that matches a glob.
 
     Raises UsageError for none, or several.
     """
-    found = select_partitions(snapshot, [f"{one.topic}:{one.partition}"])
-    if len(found.partitions) > 1:
-        first, second, *_ = found.partitions
+    selected = select_partitions(snapshot, [f"{partition.topic}:{partition.partition}"])
+    if len(selected.partitions) > 1:
+        first, second, *_ = selected.partitions
         raise UsageError(
-            f"{one} is {counted(len(found.partitions), 'partition')}, {first.id} and {second.id}"
-            " of them;"
-            " one can be explained at a time.",
+            f"{partition} is {counted(len(selected.partitions), 'partition')}, {first.id} and"
+            f" {second.id} of them; one can be explained at a time.",
             f"Name one: --explain {first.id}",
         )
-    return found
+    return selected
 
 
 def broker_racks(cluster: Cluster) -> dict[int, str | None]:
@@ -186,13 +185,16 @@ def observe(
             "Set broker.rack on each broker, and replica.selector.class.",
         )
     known = tuple(sorted({rack for rack in racks.values() if rack}))
-    found = _observe(cluster, wanted, client_racks or known, racks, {})
+    observation = _observe(cluster, wanted, client_racks or known, racks, {})
     deadline = time.monotonic() + settle_s
-    while any(_is_inconsistent(choice) for choice in found.choices) and time.monotonic() < deadline:
+    while (
+        any(_is_inconsistent(choice) for choice in observation.choices)
+        and time.monotonic() < deadline
+    ):
         time.sleep(_POLL_S)
         now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
-        found = _observe(cluster, now, client_racks or known, racks, found.silent)
-    return found
+        observation = _observe(cluster, now, client_racks or known, racks, observation.silent)
+    return observation
 
 
 def unknown_racks(asked: Iterable[str], known: Sequence[str]) -> Iterator[str]:
@@ -206,14 +208,14 @@ def unknown_racks(asked: Iterable[str], known: Sequence[str]) -> Iterator[str]:
             )
 
 
-def require_all_reported(found: Observation) -> None:
+def require_all_reported(observation: Observation) -> None:
     """Raise PartlyDoneError for partitions of which nobody says who serves them."""
-    missing = {choice.id: choice for choice in found.choices if choice.reads_from is None}
+    missing = {choice.id: choice for choice in observation.choices if choice.reads_from is None}
     if missing:
         first = next(iter(missing.values()))
         raise PartlyDoneError(
-            f"{counted(len(missing), 'partition', of=len(found.facts))} could not be asked for:"
-            f" {first.id}, {first.why}",
+            f"{counted(len(missing), 'partition', total=len(observation.facts))} could not be asked"
+            f" for: {first.id}, {first.why}",
             "Look: " + Command("inspect leaders"),
         )
 
@@ -321,13 +323,15 @@ class _BrokerAnswers:
     def fetch(self, facts: Iterable[PartitionFacts], rack: str) -> dict[PartitionId, Answer]:
         """Ask each leader where a consumer in this rack is to read."""
         by_id = {fact.id: fact for fact in facts}
-        found = {i: Answer(None, "no offset to ask for is known") for i in by_id}
+        answers = {i: Answer(None, "no offset to ask for is known") for i in by_id}
         for leader, ids in self.by_leader.items():
             known = {i: offset for i in ids if (offset := by_id[i].offset) is not None}
-            found |= dict.fromkeys(ids if leader in self.silent else known, self._no_answer(leader))
+            answers |= dict.fromkeys(
+                ids if leader in self.silent else known, self._no_answer(leader)
+            )
             if known and leader not in self.silent:
-                found |= self._fetch(leader, known, rack)
-        return found
+                answers |= self._fetch(leader, known, rack)
+        return answers
 
     def _fetch(
         self, leader: int, offsets: Mapping[PartitionId, int], rack: str
@@ -362,16 +366,16 @@ class _BrokerAnswers:
             return dict.fromkeys(offsets, self._no_answer(leader))
         if answer.error_code:
             return dict.fromkeys(offsets, Answer(None, error_name(answer.error_code)))
-        found = {}
+        answers = {}
         for topic in answer.responses:
             for partition in topic.partitions:
                 preferred = partition.preferred_read_replica
-                found[PartitionId(topic.topic, partition.partition_index)] = (
+                answers[PartitionId(topic.topic, partition.partition_index)] = (
                     Answer(None, error_name(partition.error_code))
                     if partition.error_code
                     else Answer(leader if preferred == NO_PREFERRED_READ_REPLICA else preferred)
                 )
-        return found
+        return answers
 
     def _no_answer(self, broker: int) -> Answer:
         return Answer(None, self.silent[broker].what if broker in self.silent else "")
@@ -405,9 +409,9 @@ def _by_broker(
     partitions: Iterable[Partition], brokers: Callable[[Partition], tuple[int, ...]]
 ) -> dict[int, list[PartitionId]]:
     """The partitions of each broker that `brokers` names for one."""
-    found: dict[int, list[PartitionId]] = {}
+    by_broker: dict[int, list[PartitionId]] = {}
     for partition in partitions:
         for broker in brokers(partition):
             if broker != NO_LEADER:
-                found.setdefault(broker, []).append(partition.id)
-    return found
+                by_broker.setdefault(broker, []).append(partition.id)
+    return by_broker

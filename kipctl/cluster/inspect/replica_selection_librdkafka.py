@@ -82,13 +82,13 @@ def read(
     try:
         consumer.assign([TopicPartition(*i, offset) for i, offset in begin.items()])
         deadline = time.monotonic() + timeout_s
-        found: tuple[ClientRead, ...] = ()
+        reads: tuple[ClientRead, ...] = ()
         while time.monotonic() < deadline:
             consumer.poll(_POLL_S)
-            found = fetched_from(statistics, (fact.id for fact in facts), rack)
-            if has_received(statistics, found, ends):
+            reads = fetched_from(statistics, (fact.id for fact in facts), rack)
+            if has_received(statistics, reads, ends):
                 break
-        return found
+        return reads
     finally:
         consumer.close()
 
@@ -97,24 +97,24 @@ def fetched_from(
     statistics: Mapping[str, Any], ids: Iterable[PartitionId], rack: str
 ) -> tuple[ClientRead, ...]:
     """What librdkafka's statistics (STATISTICS.md) say of these partitions."""
-    found = []
+    reads = []
     for id in ids:
         partition = _partition(statistics, id)
         records, broker = partition.get("rxmsgs", 0), partition.get("broker", -1)
         has_records = records > 0 and broker >= 0
         size = partition.get("rxbytes", 0)
-        found.append(ClientRead(id, rack, broker if has_records else None, records, size))
-    return tuple(found)
+        reads.append(ClientRead(id, rack, broker if has_records else None, records, size))
+    return tuple(reads)
 
 
 def has_received(
-    statistics: Mapping[str, Any], found: Iterable[ClientRead], ends: Mapping[PartitionId, int]
+    statistics: Mapping[str, Any], reads: Iterable[ClientRead], ends: Mapping[PartitionId, int]
 ) -> bool:
     """Whether bytes of each of these partitions have come, or all there is until its end.
 
     After markers alone records may still come, until the next offset to be fetched is the end.
     """
-    read = {client_read.id: client_read for client_read in found if client_read.broker is not None}
+    read = {client_read.id: client_read for client_read in reads if client_read.broker is not None}
     return all(
         id in read
         and (read[id].bytes > 0 or _partition(statistics, id).get("next_offset", -1) >= end)

@@ -54,7 +54,7 @@ class Order(Moved):
             return Judgement(Status.NOT_REACHED, f"Nothing was taken by broker {NEW}.")
         wrong = [s.ms for s in at_new if s.tried.error in _WRONG]
         faults = log_faults([e.tried[trace.place] for e in trace.asked], trace.log)
-        seen = f"{counted(len(wrong), 'batch', of=len(at_new))} came out of order; of the log, "
+        seen = f"{counted(len(wrong), 'batch', total=len(at_new))} came out of order; of the log, "
         seen += ", ".join(f"{counted(count, 'record')} {what}" for what, count in faults.items())
         # One that overtakes those that are still with the old leader is refused, and sent again.
         status = Status.SLOW if wrong else Status.PASS

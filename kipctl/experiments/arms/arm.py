@@ -86,16 +86,16 @@ def pairs(arms: Sequence[Arm]) -> tuple[tuple[Arm, Arm], ...]:
     Each with its reference, and one that takes hints with each of its kind that is the rejected
     alternative.
     """
-    found = []
+    compared = []
     for arm in arms:
         alike = [other for other in arms if type(other) is type(arm)]
         reference = arm.reference(alike)
         if reference is not None and reference != arm:
-            found.append((reference, arm))
+            compared.append((reference, arm))
         if arm.takes_hints:
             rejected = (other for other in alike if other.kip_arm == REJECTED)
-            found += [(other, arm) for other in rejected if other != reference]
-    return tuple(found)
+            compared += [(other, arm) for other in rejected if other != reference]
+    return tuple(compared)
 
 
 def in_turn(arms: Sequence[T], runs: int) -> tuple[tuple[T, int], ...]:

@@ -44,17 +44,17 @@ class ArmRuns:
         """For JSON. Which records failed is what the clients say: the tap cannot tell a batch that
         was given up from one whose records were sent again in others, as librdkafka does.
         """
-        found = pooled([run.figures for run in self.runs])
-        document = found.as_document()
+        figures = pooled([run.figures for run in self.runs])
+        document = figures.as_document()
         return {
             "arm": self.arm.name,
             "kip_arm": self.arm.kip_arm or None,
             "takes_hints": self.arm.takes_hints,
             **document,
             "records": {
-                "acknowledged": found.acknowledged,
+                "acknowledged": figures.acknowledged,
                 "failed": _sum([run.claims["failed"] for run in self.runs]),
-                "refused_and_not_sent_again_alike": sum(found.failed.values()),
+                "refused_and_not_sent_again_alike": sum(figures.failed.values()),
             },
             "records_per_second": round(self.records_per_second, 1),
             "move_wait_ms": self.move_wait_ms,
@@ -73,12 +73,12 @@ def _sum(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-def doubts_of(found: Sequence[ArmRuns], more_moves: str) -> list[str]:
+def doubts_of(measured: Sequence[ArmRuns], more_moves: str) -> list[str]:
     """What spoils the measurement as a whole (`kipctl.measure.doubts`); `more_moves` is what lets
     clients meet more moved leaders, "" where none is to be moved."""
-    busy = [run.busy for arm in found for run in arm.runs if run.busy is not None]
+    busy = [run.busy for arm in measured for run in arm.runs if run.busy is not None]
     sentences = list(doubts(Observed(measured_p99_ms=math.inf, busy=max(busy, default=None))))
     if more_moves:
-        met = {arm.arm.name: [run.figures.moves_met for run in arm.runs] for arm in found}
+        met = {arm.arm.name: [run.figures.moves_met for run in arm.runs] for arm in measured}
         sentences += few_moves_doubts(met, more_moves)
     return sentences

@@ -68,7 +68,10 @@ def differing(without: Values, with_it: Values) -> Differing:
     return Differing(tuple(without), tuple(with_it), verdict)
 
 
-def adjusted(found: Sequence[Differing]) -> list[Differing]:
+def adjusted(comparisons: Sequence[Differing]) -> list[Differing]:
     """The same, as answers to questions that were asked at once."""
-    verdicts = holm({number: one.verdict for number, one in enumerate(found)})
-    return [replace(one, verdict=verdicts[number]) for number, one in enumerate(found)]
+    verdicts = holm({number: comparison.verdict for number, comparison in enumerate(comparisons)})
+    return [
+        replace(comparison, verdict=verdicts[number])
+        for number, comparison in enumerate(comparisons)
+    ]

@@ -52,15 +52,15 @@ class Experiment(Generic[AnyArm, AnyRun]):
 
     def carry_out(self) -> dict[AnyArm, list[AnyRun]]:
         """The runs of every arm. Raises KipctlError."""
-        found: dict[AnyArm, list[AnyRun]] = {arm: [] for arm in self.arms}
+        runs: dict[AnyArm, list[AnyRun]] = {arm: [] for arm in self.arms}
         turns = in_turn(self.arms, self.runs)
         for done, (arm, number) in enumerate(turns):
             words = filter(None, (self.told, self.name(arm), f"run {number} of {self.runs}."))
             self.message(ProgressText(", ".join(words), done, len(turns)))
             names = filter(None, (self.condition, self.name(arm), str(number)))
             with recorded_in(self.record(".".join(names))) as run:
-                found[arm].append(self.run_one(arm, number, run))
-        return found
+                runs[arm].append(self.run_one(arm, number, run))
+        return runs
 
 
 @contextmanager

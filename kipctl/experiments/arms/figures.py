@@ -127,9 +127,9 @@ def figures(run: Run) -> Figures:
 
 def figures_of(run: Run, warmup_records: int) -> Figures:
     """The same, of a run that is not described yet."""
-    of = {name: rows(dataset(run, name), name) for name in ("batches", "redirects", "rpcs")}
-    latencies = latencies_of(of["batches"], warmup_records)
-    return Figures(latencies, of["batches"], of["redirects"], of["rpcs"])
+    datasets = {name: rows(dataset(run, name), name) for name in ("batches", "redirects", "rpcs")}
+    latencies = latencies_of(datasets["batches"], warmup_records)
+    return Figures(latencies, datasets["batches"], datasets["redirects"], datasets["rpcs"])
 
 
 def pooled(runs: Sequence[Figures]) -> Figures:
@@ -139,8 +139,8 @@ def pooled(runs: Sequence[Figures]) -> Figures:
     column `topic` of the redirects is the number of the run.
     """
     redirect_rows = [run.redirect_rows.copy() for run in runs]
-    for number, one in enumerate(redirect_rows):
-        one[:, REDIRECT["topic"]] = number
+    for number, redirects in enumerate(redirect_rows):
+        redirects[:, REDIRECT["topic"]] = number
     return Figures(
         np.concatenate([run.latencies for run in runs]),
         np.concatenate([run.batch_rows for run in runs]),
@@ -156,8 +156,8 @@ def latencies_of(batches: IntRows, warmup_records: int) -> IntRows:
         for name in ("error", "first_seq", "intended_us", "acked_us", "records")
     )
     kept = (error == 0) & (first_seq >= warmup_records)
-    found: IntRows = np.stack([acked - intended, records], axis=1)[kept]
-    return found
+    latencies: IntRows = np.stack([acked - intended, records], axis=1)[kept]
+    return latencies
 
 
 def records_within(batches: IntRows, seconds: float) -> int:

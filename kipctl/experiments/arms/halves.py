@@ -145,7 +145,7 @@ def figures_in(
     }
 
 
-def spread_ms(of: Distribution) -> Waits:
+def spread_ms(times: Distribution) -> Waits:
     """p50, p99 and max in milliseconds; 0 for none."""
-    shown = of.as_ms()
+    shown = times.as_ms()
     return {"p50": shown["p50"], "p99": shown["p99"], "max": shown["max"]}

@@ -34,10 +34,10 @@ class JavaArm(Arm):
     @classmethod
     def named(cls, name: str) -> Self | None:
         """The arm of that name, if it is of this kind."""
-        if not (found := _NAME.fullmatch(name)):
+        if not (match := _NAME.fullmatch(name)):
             return None
-        caps = WITHOUT_HINTS if found[2] == "-capped" else ()
-        return cls(name=name, version=found[1], caps=caps, drop_hints=found[2] == UNHINTED)
+        caps = WITHOUT_HINTS if match[2] == "-capped" else ()
+        return cls(name=name, version=match[1], caps=caps, drop_hints=match[2] == UNHINTED)
 
     @property
     def _release(self) -> tuple[int, ...]:

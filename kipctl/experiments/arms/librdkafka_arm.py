@@ -27,14 +27,14 @@ class LibrdkafkaArm(Arm):
     @classmethod
     def named(cls, name: str) -> Self | None:
         """The arm of that name, if it is of this kind."""
-        if not (found := _NAME.fullmatch(name)):
+        if not (match := _NAME.fullmatch(name)):
             return None
-        backoff_ms = int(found[2]) if found[2] else None
+        backoff_ms = int(match[2]) if match[2] else None
         return cls(
             name=name,
-            version=found[1] or "",
+            version=match[1] or "",
             retry_backoff_ms=backoff_ms,
-            drop_hints=bool(found[3]),
+            drop_hints=bool(match[3]),
         )
 
     @property
@@ -45,12 +45,12 @@ class LibrdkafkaArm(Arm):
     def given(self, properties: Mapping[str, str]) -> dict[str, str]:
         """See Arm. librdkafka has no round robin: without stickiness each record's partition is
         random."""
-        found = dict(properties)
-        if found.pop("partitioner.class", ""):
-            found["sticky.partitioning.linger.ms"] = "0"
+        given = dict(properties)
+        if given.pop("partitioner.class", ""):
+            given["sticky.partitioning.linger.ms"] = "0"
         if self.retry_backoff_ms is not None:
-            found["retry.backoff.ms"] = str(self.retry_backoff_ms)
-        return {**found, **dict(self.settings)}
+            given["retry.backoff.ms"] = str(self.retry_backoff_ms)
+        return {**given, **dict(self.settings)}
 
     def reference(self, alike: Sequence[Arm]) -> Arm | None:
         """The same without hints, else the installed one with its defaults."""

@@ -25,8 +25,8 @@ _COMMA = re.compile(r""",(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 def parse_arm(name: str) -> Arm:
     """The arm of that name. Raises UsageError."""
     for kind in _KINDS:
-        if found := kind.named(name):
-            return found
+        if arm := kind.named(name):
+            return arm
     further = ", ".join(name for kind in _KINDS for name in kind.further)
     raise UsageError(
         f"{name!r} is no arm.{did_you_mean(name, [*ARMS, *PRESETS])}",

@@ -25,8 +25,12 @@ class ProbeArm(Arm):
     @classmethod
     def named(cls, name: str) -> Self | None:
         """The arm of that name, if it is of this kind."""
-        found = (cls(name=name, discovery=of) for of in LeaderDiscovery if name == f"probe-{of}")
-        return next(found, None)
+        arms = (
+            cls(name=name, discovery=discovery)
+            for discovery in LeaderDiscovery
+            if name == f"probe-{discovery}"
+        )
+        return next(arms, None)
 
     @property
     def follows_hints(self) -> bool:

@@ -108,7 +108,9 @@ class Stand:
         """Write `run.json` of a run on kipctl's own topic, which was `before` as it says."""
         cluster = {"cluster_before": before, "cluster_after": self.snapshot()}
         said = {"topic": OWN_TOPIC, "kafka_version": self.kafka_version, **summary}
-        described = {name: asdict(of) for name, of in cluster.items()} | {"summary": said}
+        described = {name: asdict(snapshot) for name, snapshot in cluster.items()} | {
+            "summary": said
+        }
         where = {"bootstrap_server": str(self.access), "arm": arm}
         describe(run, command, wall_start_us, {**where, **how, **described})
 
@@ -123,8 +125,8 @@ def stand_at(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) 
 
     Clients are fetched first, so that what is missing is said before anything is started.
     """
-    found = {arm: arm.fetched(place.access, message) for arm in arms}
-    clients = {arm: client for arm, client in found.items() if client is not None}
+    fetched = {arm: arm.fetched(place.access, message) for arm in arms}
+    clients = {arm: client for arm, client in fetched.items() if client is not None}
     if place.access is not None:
         with Cluster(place.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
             yield Stand(cluster, place.access, kafka_version(cluster), None, clients)

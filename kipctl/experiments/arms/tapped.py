@@ -112,12 +112,14 @@ class ArmRun:
 
     def as_document(self) -> dict[str, Any]:
         """As `run.json` has it: with the names that a run of `perf produce` has there."""
-        found = self.figures.as_document()
+        document = self.figures.as_document()
         rate = self.figures.acknowledged / self.figures.seconds if self.figures.seconds else 0.0
         return {
-            **found,
-            "records": {"sent": sum(found["records"][of] for of in ("acknowledged", "failed"))}
-            | found["records"],
+            **document,
+            "records": {
+                "sent": sum(document["records"][name] for name in ("acknowledged", "failed"))
+            }
+            | document["records"],
             "records_per_second": round(rate, 1),
             "actions": self.actions,
             "client_says": self.claims,
@@ -154,7 +156,7 @@ def run_arm(
         every = figures_of(run, 0).batch_rows
         warmup_records = records_within(every, warmup_records / load.throughput)
     figures = figures_of(run, warmup_records)
-    found = ArmRun(arm, figures, claims, actions, executed.busy)
+    arm_run = ArmRun(arm, figures, claims, actions, executed.busy)
     discovery = {"leader_discovery": arm.leader_discovery, "warmup_records": warmup_records}
     stand.describe(
         run,
@@ -179,13 +181,13 @@ def run_arm(
         },
         {
             **discovery,
-            **found.as_document(),
-            "service_ms": service(found.figures.batch_rows, warmup_records).as_ms(),
+            **arm_run.as_document(),
+            "service_ms": service(arm_run.figures.batch_rows, warmup_records).as_ms(),
         },
     )
     if executed.cut_off:
         raise InterruptedRunError(
-            f"Interrupted in a run of {arm.name}: {found.figures.acknowledged:,} of "
+            f"Interrupted in a run of {arm.name}: {arm_run.figures.acknowledged:,} of "
             f"{load.num_records:,} records were acknowledged. {executed.interrupted}".strip()
         )
     errors = [action["error"] for action in actions if action["error"]]
@@ -201,7 +203,7 @@ def run_arm(
             if (sent := int(figures.batch_rows[:, BATCH["records"]].sum()))
             else "Does it send to the topic and the server that it is given?",
         )
-    return found
+    return arm_run
 
 
 def _executed(

@@ -50,7 +50,7 @@ def run_batches(
     message(plan.resources_needed)
     with own_topic(stand.cluster, plan.partitions, 0, message):
         _warm_up(plan, stand, message)
-        found = Experiment(
+        runs = Experiment(
             arms=plan.sizes,
             runs=plan.runs,
             run_one=lambda size, _, run: _produce_once(plan, size, stand, run, message),
@@ -67,7 +67,7 @@ def run_batches(
         "record_size": plan.record_size,
         "run_count": plan.runs,
         "settle_seconds": plan.settle_s,
-        **document(plan.partitions, found),
+        **document(plan.partitions, runs),
     }
 
 

@@ -97,7 +97,7 @@ def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> BatchArm:
     """All runs of one batch size. What leads is the geometric mean of its runs (None where one has
     no value), beside the value of each of them."""
     met = [run.moves for run in runs]
-    together = distribution([(run.latency.values, run.latency.counts) for run in runs])
+    latency = distribution([(run.latency.values, run.latency.counts) for run in runs])
     p50, p99 = ([run.latency_ms(q) for run in runs] for q in (0.5, 0.99))
     rotation_ms = [run.rotation_ms for run in runs]
     move_wait_ms = [wait_ms(of_run) for of_run in met]
@@ -118,28 +118,28 @@ def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> BatchArm:
         "late_ms": LATE_MS,
         "late_records": sum(run.late for run in runs) / len(runs),
         "late_records_by_run": [run.late for run in runs],
-        "latency_ms": together.as_ms(),
+        "latency_ms": latency.as_ms(),
         "moves": moves_document(met),
         "moves_met_by_run": [len(of_run) for of_run in met],
         "records_failed": sum(run.failed for run in runs),
     }
 
 
-def differences(found: Mapping[int, Sequence[BatchRun]]) -> list[ComparedArms]:
+def differences(by_size: Mapping[int, Sequence[BatchRun]]) -> list[ComparedArms]:
     """Each size beside the largest one by each of MEASURES, all asked at once."""
-    largest = max(found)
-    pairs = [(largest, size) for size in found if size != largest]
-    return comparisons(pairs, MEASURES, found, int)
+    largest = max(by_size)
+    pairs = [(largest, size) for size in by_size if size != largest]
+    return comparisons(pairs, MEASURES, by_size, int)
 
 
-def document(leaders: int, found: Mapping[int, Sequence[BatchRun]]) -> BatchFigures:
+def document(leaders: int, by_size: Mapping[int, Sequence[BatchRun]]) -> BatchFigures:
     """What was measured of each size, how they differ, and what spoils it, for JSON."""
-    busy = [run.busy for runs in found.values() for run in runs if run.busy is not None]
-    met = {str(size): [len(run.moves) for run in runs] for size, runs in found.items()}
+    busy = [run.busy for runs in by_size.values() for run in runs if run.busy is not None]
+    met = {str(size): [len(run.moves) for run in runs] for size, runs in by_size.items()}
     said = doubts(Observed(measured_p99_ms=math.inf, busy=max(busy, default=None)))
     return {
         "doubts": [*said, *few_moves_doubts(met, _MORE_MOVES)],
         "busy_percent": 100 * max(busy) if busy else None,
-        "arms": [arm_document(size, leaders, runs) for size, runs in found.items()],
-        "differences": differences(found),
+        "arms": [arm_document(size, leaders, runs) for size, runs in by_size.items()],
+        "differences": differences(by_size),
     }

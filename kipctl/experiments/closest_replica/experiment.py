@@ -149,7 +149,9 @@ def run_closest(
     return {
         "kafka_version": stand.kafka_version,
         "rack": rack,
-        "rack_by_broker": {str(broker): of for broker, of in sorted(racks.items())},
+        "rack_by_broker": {
+            str(broker): broker_rack for broker, broker_rack in sorted(racks.items())
+        },
         "partitions": plan.partitions,
         "throughput": plan.throughput,
         "record_size": plan.record_size,
@@ -211,7 +213,7 @@ def _read_once(
         if lab is None:
             return None
         await_us(until_us + _ON_THEIR_WAY_US)
-        gone = [broker for broker, of in sorted(racks.items()) if of == rack]
+        gone = [broker for broker, broker_rack in sorted(racks.items()) if broker_rack == rack]
         return _rack_goes(plan, stand, lab, rack, gone)
 
     # The producer is kipctl's own for all, so that the consumers alone differ.
@@ -225,7 +227,7 @@ def _read_once(
     until_us = begin_us + round(plan.seconds * 1e6)
     followed = follow_batches(batches, read_rows)
     delivered = records(followed, written.interval_ns, written.warmup_records)
-    found = ReadRun(
+    read_run = ReadRun(
         software=both.reader,
         measured_by="probe" if "kipctl" in both.reader else "tap",
         seconds=plan.seconds,
@@ -250,10 +252,10 @@ def _read_once(
         written.settings,
         {
             "actions": [] if outage is None else [_action(rack, outage, start)],
-            **run_document(found, racks, rack),
+            **run_document(read_run, racks, rack),
         },
     )
-    return found
+    return read_run
 
 
 def _rack_goes(
@@ -308,16 +310,16 @@ def client_document(
 ) -> experiments.ClosestClient:
     """One client reading in both ways, and what the closest replica saves and costs it."""
 
-    def way(of: Sequence[ReadRun]) -> experiments.ReadWay:
+    def way(read_runs: Sequence[ReadRun]) -> experiments.ReadWay:
         return {
-            **traffic(np.concatenate([run.steady for run in of]), racks, rack),
-            "seconds": sum(run.seconds for run in of),
-            "latency_ms": pooled([run.delivered for run in of]).latency.as_ms(),
-            "missing": sum(run.missing for run in of),
-            "runs": [run_document(run, racks, rack) for run in of],
+            **traffic(np.concatenate([run.steady for run in read_runs]), racks, rack),
+            "seconds": sum(run.seconds for run in read_runs),
+            "latency_ms": pooled([run.delivered for run in read_runs]).latency.as_ms(),
+            "missing": sum(run.missing for run in read_runs),
+            "runs": [run_document(run, racks, rack) for run in read_runs],
         }
 
-    ways = {reads: way(of) for reads, of in runs.items()}
+    ways = {reads: way(read_runs) for reads, read_runs in runs.items()}
     leader, closest = (ways[reads]["cross_rack_bytes"] / ways[reads]["seconds"] for reads in READS)
     first = next(iter(runs.values()))[0]
     return {

@@ -30,8 +30,8 @@ def traffic(reads: IntRows, racks: Racks, rack: str) -> RackTraffic:
     by_rack: dict[str, int] = {}
     for broker in np.unique(reads[:, READ["broker"]]).tolist():
         mine = reads[reads[:, READ["broker"]] == broker]
-        of = racks.get(broker) or UNKNOWN_RACK
-        by_rack[of] = by_rack.get(of, 0) + int(mine[:, READ["bytes"]].clip(min=0).sum())
+        origin = racks.get(broker) or UNKNOWN_RACK
+        by_rack[origin] = by_rack.get(origin, 0) + int(mine[:, READ["bytes"]].clip(min=0).sum())
     total = sum(by_rack.values())
     own = by_rack.get(rack, 0)
     return {
@@ -53,7 +53,10 @@ def rack_outage(
     ran until the rack brought records again, of those partitions that it did bring.
     """
     with_records = reads[reads[:, READ["records"]] > 0]
-    own = np.isin(with_records[:, READ["broker"]], [b for b, of in racks.items() if of == rack])
+    own = np.isin(
+        with_records[:, READ["broker"]],
+        [b for b, broker_rack in racks.items() if broker_rack == rack],
+    )
     at = with_records[:, READ["time_us"]]
     of_partition = with_records[:, READ["partition"]]
     pauses, elsewhere, back = list[int](), list[int](), list[int]()

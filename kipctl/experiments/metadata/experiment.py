@@ -52,11 +52,11 @@ class Watched:
 
 def parse_clients(text: str) -> tuple[Watched, ...]:
     """Clients by their names, separated by commas. Raises UsageError."""
-    found = []
+    clients = []
     for name in dict.fromkeys(part.strip() for part in text.split(",")):
         policy = next((p for p in TopicPolicy if name == f"probe-{p}"), None)
         if policy is not None:
-            found.append(Watched(name, policy=policy))
+            clients.append(Watched(name, policy=policy))
             continue
         arm = parse_arm(name) if name.startswith(("java-", "librdkafka")) else None
         if arm is None or not _is_plain(arm):
@@ -66,8 +66,8 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
             )
         if isinstance(arm, JavaArm):
             require("py4j", name)
-        found.append(Watched(name, arm=arm))
-    return tuple(found)
+        clients.append(Watched(name, arm=arm))
+    return tuple(clients)
 
 
 def _is_plain(arm: Arm) -> bool:
@@ -96,7 +96,7 @@ def run_claims(
             client, load = arm
             return _watch(client, plan, makers[client], stand, loads, load, run, message)
 
-        found = Experiment(
+        measured = Experiment(
             arms=[(client, load) for client in clients for load in loads],
             runs=1,
             run_one=run_one,
@@ -105,7 +105,7 @@ def run_claims(
             name=lambda arm: f"{arm[0].name}-{arm[1].phase}",
         ).carry_out()
     documents = [
-        _client_document(client.name, {load: found[client, load][0] for load in loads})
+        _client_document(client.name, {load: measured[client, load][0] for load in loads})
         for client in clients
     ]
     return {
@@ -176,11 +176,11 @@ def _client_document(name: str, of_phases: Mapping[PhaseLoad, _Measured]) -> Met
         "version": startup.software,
         "phases": [
             {
-                **phase_document(load.phase, one.result, None),
-                "move_count": one.moves,
-                "least_asked": least_asked(one.result.rpcs, load),
+                **phase_document(load.phase, measured.result, None),
+                "move_count": measured.moves,
+                "least_asked": least_asked(measured.result.rpcs, load),
             }
-            for load, one in of_phases.items()
+            for load, measured in of_phases.items()
         ],
         "growth": growth(startup.result),
     }

@@ -27,7 +27,7 @@ def run_own(
     message: Callable[[str], None],
 ) -> OwnDocument:
     """Carry it out; returns what `--output json` prints. Raises KipctlError."""
-    arms = [one.arm for one in plan.arms]  # all are fetched before the first cluster is made
+    arms = [arm.arm for arm in plan.arms]  # all are fetched before the first cluster is made
     with ExitStack() as stack:
         stands = {
             version: stack.enter_context(
@@ -39,19 +39,19 @@ def run_own(
             _warm_up(plan, stand, message)
             stack.enter_context(own_topic(stand.cluster, plan.file.load.partitions, 0, message))
 
-        def run_one(one: OwnArm, number: int, run: Run) -> ArmRun:
-            return _run_one(plan, one, stands[one.kafka], number, run, message)
+        def run_one(arm: OwnArm, number: int, run: Run) -> ArmRun:
+            return _run_one(plan, arm, stands[arm.kafka], number, run, message)
 
-        found = Experiment(
+        measured = Experiment(
             arms=plan.arms,
             runs=plan.file.runs,
             run_one=run_one,
             record=record,
             message=message,
-            name=lambda one: one.arm.name,
+            name=lambda arm: arm.arm.name,
         ).carry_out()
         versions = {version: stand.kafka_version for version, stand in stands.items()}
-    runs = {one: ArmRuns(one.arm, tuple(of_arm)) for one, of_arm in found.items()}
+    runs = {arm: ArmRuns(arm.arm, tuple(of_arm)) for arm, of_arm in measured.items()}
     return document(plan, runs, versions)
 
 
@@ -74,14 +74,14 @@ def _warm_up(plan: OwnPlan, stand: Stand, message: Callable[[str], None]) -> Non
 
 def _run_one(
     plan: OwnPlan,
-    one: OwnArm,
+    arm: OwnArm,
     stand: Stand,
     number: int,
     run: Run,
     message: Callable[[str], None],
 ) -> ArmRun:
     return run_arm(
-        one.arm,
+        arm.arm,
         stand,
         plan.load,
         plan.actions,
@@ -100,7 +100,7 @@ def document(
     file = plan.file
     chosen = {name: MEASURES[name] for name in file.measures}
     first, *others = plan.arms
-    by_arm = {one: of_arm.runs for one, of_arm in runs.items()}
+    by_arm = {arm: of_arm.runs for arm, of_arm in runs.items()}
     more_moves = _MORE_MOVES if plan.actions.moves_leaders else ""
     return {
         "title": file.title,
@@ -120,6 +120,6 @@ def document(
             for arm in plan.arms
         ],
         "comparisons": comparisons(
-            [(first, other) for other in others], chosen, by_arm, lambda one: one.arm.name
+            [(first, other) for other in others], chosen, by_arm, lambda arm: arm.arm.name
         ),
     }

@@ -77,17 +77,17 @@ class ArmTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         if bool(self.client) == bool(self.command):
             raise UsageError(f"Arm {self.name!r} has to have a client or a command.")
         settings = tuple((name, _text(value)) for name, value in self.settings.items())
-        found: Arm = (
+        arm: Arm = (
             CommandArm(name=self.name, words=self.command)
             if self.command
             else parse_arm(self.client)
         )
-        if settings and found.only_produces:
+        if settings and arm.only_produces:
             raise UsageError(
                 f"Arm {self.name!r} is a program: what its settings are called is not known.",
                 "Make it a command of your own, with the settings in it.",
             )
-        return replace(found, name=self.name, settings=settings)
+        return replace(arm, name=self.name, settings=settings)
 
 
 class ExperimentFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -182,7 +182,7 @@ def read_experiment(path: Path) -> OwnPlan:
         ) from None
     _check(file)
     arms = tuple(OwnArm(arm.arm, arm.kafka or file.lab.kafka) for arm in file.arm)
-    fixed = {one.arm.own_record_size for one in arms} - {0, file.load.record_size}
+    fixed = {arm.arm.own_record_size for arm in arms} - {0, file.load.record_size}
     if fixed:
         raise UsageError(
             f"Some arms send records of {min(fixed)} bytes, whatever is asked for.",

@@ -69,8 +69,8 @@ def experiment(
     message(resources_needed(plan, place, max(1, len(stalenesses_ms))))
     with stand_at(place, plan.arms, message) as stand:
         if not stalenesses_ms:
-            found = measure_arms(plan, stand, question.record, message)
-            return document(plan, _here(plan, place, stand), found)
+            measured = measure_arms(plan, stand, question.record, message)
+            return document(plan, _here(plan, place, stand), measured)
         points = {}
         for number, ms in enumerate(stalenesses_ms):
             part = part_of(
@@ -104,7 +104,7 @@ def measure_arms(
             with topic():
                 return _run_once(arm, plan, stand, run, number, message)
 
-        found = Experiment(
+        measured = Experiment(
             arms=plan.arms,
             runs=plan.runs,
             run_one=run_one,
@@ -114,7 +114,7 @@ def measure_arms(
             condition=f"stale-{stale_ms}ms" if stale_ms else "",
             told=f"Metadata stale for {stale_ms} ms" if stale_ms else "",
         ).carry_out()
-    return tuple(ArmRuns(arm, tuple(runs)) for arm, runs in found.items())
+    return tuple(ArmRuns(arm, tuple(runs)) for arm, runs in measured.items())
 
 
 def _run_once(

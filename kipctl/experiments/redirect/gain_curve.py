@@ -77,12 +77,12 @@ def hinted_pairs(arms: Sequence[Arm]) -> tuple[tuple[Arm, Arm], ...]:
 
 def saved(lines: Mapping[str, Line], arms: Sequence[Arm], staleness_ms: float) -> tuple[Saved, ...]:
     """What hints save at a staleness, for every pair of arms that has both lines."""
-    found = []
+    savings = []
     for without, with_it in hinted_pairs(arms):
         if without.name in lines and with_it.name in lines:
             a = read_off(lines[without.name], staleness_ms)
             b = read_off(lines[with_it.name], staleness_ms)
-            found.append(
+            savings.append(
                 Saved(
                     without.name,
                     with_it.name,
@@ -92,7 +92,7 @@ def saved(lines: Mapping[str, Line], arms: Sequence[Arm], staleness_ms: float) -
                     a.beyond or b.beyond,
                 )
             )
-    return tuple(found)
+    return tuple(savings)
 
 
 def behind_ms(times_us: Sequence[int]) -> dict[str, float]:

@@ -181,7 +181,7 @@ def planned(
     the conditions have. Raises UsageError.
     """
     sizes = {"throughput": usual_rate(os.cpu_count() or 1), **_SIZES[scale]}
-    sizes |= {name: of for name, of in given.items() if of is not None}
+    sizes |= {name: value for name, value in given.items() if value is not None}
     if scale is Scale.KIP:  # one rotation, in the middle
         sizes.setdefault("every_s", sizes["num_records"] / sizes["throughput"] / 2)
     elif "every_s" not in given or given["every_s"] is None:

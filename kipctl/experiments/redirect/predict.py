@@ -46,9 +46,9 @@ def predicted(
             for sightings in seen
         ],
         "savings": [
-            {**one.as_document(), "behind_statistic": name}
+            {**saving.as_document(), "behind_statistic": name}
             for name, staleness_ms in behind.items()
-            for one in saved(lines, arms, staleness_ms)
+            for saving in saved(lines, arms, staleness_ms)
         ],
     }
 

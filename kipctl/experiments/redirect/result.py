@@ -36,11 +36,11 @@ MEASURES: Measures[ArmRun] = {"move_wait": Measure(MOVE_WAIT, lambda run: run.fi
 """The median wait for a moved leader of a run."""
 
 
-def compared(found: Sequence[ArmRuns]) -> list[ComparedHints]:
+def compared(measured: Sequence[ArmRuns]) -> list[ComparedHints]:
     """Each arm beside those that it is compared with, by the wait for a moved leader (its median in
     each run), and whether they differ."""
-    arms = [arm.arm for arm in found]
-    runs = {arm.arm.name: arm.runs for arm in found}
+    arms = [arm.arm for arm in measured]
+    runs = {arm.arm.name: arm.runs for arm in measured}
     asked = [(without.name, with_it.name) for without, with_it in pairs(arms)]
     takes_hints: dict[str | int, bool] = {arm.name: arm.takes_hints for arm in arms}
     return [
@@ -50,14 +50,14 @@ def compared(found: Sequence[ArmRuns]) -> list[ComparedHints]:
 
 
 def beside_published(
-    found: Sequence[ArmRuns], differences: Sequence[SetUpDiffers]
+    measured: Sequence[ArmRuns], differences: Sequence[SetUpDiffers]
 ) -> list[BesidePublished]:
     """Each arm that the KIP has too, with what was published of it, and what is set up otherwise
     here."""
-    references = {b.name: a.name for a, b in reversed(pairs([arm.arm for arm in found]))}
-    p999_ms = {arm.arm.name: arm.p999_ms for arm in found}
+    references = {b.name: a.name for a, b in reversed(pairs([arm.arm for arm in measured]))}
+    p999_ms = {arm.arm.name: arm.p999_ms for arm in measured}
     rows: list[BesidePublished] = []
-    for arm in found:
+    for arm in measured:
         reference = references.get(arm.arm.name)
         before = p999_ms[reference] if reference else 0.0
         rows.append(
@@ -101,7 +101,7 @@ def set_up(plan: RedirectPlan, place: Place, brokers: int, kafka_version: str | 
 
 
 def document(
-    plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns], more_moves: str = _MORE_MOVES
+    plan: RedirectPlan, here: SetUp, measured: Sequence[ArmRuns], more_moves: str = _MORE_MOVES
 ) -> RedirectDocument:
     """What `--output json` prints of a measurement under one staleness, set up as it is `here`;
     `more_moves` is what lets clients meet more moved leaders."""
@@ -113,10 +113,10 @@ def document(
         "run_count": plan.runs,
         "metadata_delay_ms": conditions["metadata_delay_ms"],
         "stale_metadata_ms": conditions["stale_metadata_ms"],
-        "doubts": doubts_of(found, more_moves),
-        "arms": [arm.as_document() for arm in found],
-        "comparisons": compared(found),
-        "beside_published": beside_published(found, differences),
+        "doubts": doubts_of(measured, more_moves),
+        "arms": [arm.as_document() for arm in measured],
+        "comparisons": compared(measured),
+        "beside_published": beside_published(measured, differences),
         "published_cut_percent": CUT_PERCENT,
         "set_up_otherwise": list(differences),
     }
@@ -136,12 +136,12 @@ def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> GainCurve:
             }
             for name, line in lines.items()
         ],
-        "savings": [one.as_document() for ms in points for one in saved(lines, arms, ms)],
+        "savings": [saving.as_document() for ms in points for saving in saved(lines, arms, ms)],
         "comparisons": [
-            {**one, "stale_metadata_ms": ms}
-            for ms, found in points.items()
-            for one in compared(found)
-            if one["takes_hints"]
+            {**comparison, "stale_metadata_ms": ms}
+            for ms, measured in points.items()
+            for comparison in compared(measured)
+            if comparison["takes_hints"]
         ],
     }
 

@@ -116,7 +116,8 @@ def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun
     read_batches = follow_batches(batches, reads)
     spans = halves(restarts, written.start_us)
     produced, delivered = (
-        records(of, written.interval_ns, written.warmup_records) for of in (batches, read_batches)
+        records(batch_rows, written.interval_ns, written.warmup_records)
+        for batch_rows in (batches, read_batches)
     )
     return RolledRun(
         written,
@@ -199,19 +200,19 @@ def cell_document(
 
 def actions(restarts: Sequence[Restart], start_us: int) -> list[ActionDocument]:
     """The restarts, and the elections that brought leaders back, as actions of `run.json`."""
-    found = []
+    done = []
     for at in restarts:
         restart = Action(ActionKind.RESTART, at.broker)
         steps = (
             (restart, at.called_us, at.started_us, at.in_sync_us),
             (Action(ActionKind.ELECT), at.elected_us, at.back_us, at.back_us),
         )
-        found += [
+        done += [
             Performed(action, called_us, answered_us, converged_us, at.leaders, at.error or None)
             for action, called_us, answered_us, converged_us in steps
             if called_us
         ]
-    return [performed.as_document(start_us) for performed in found]
+    return [performed.as_document(start_us) for performed in done]
 
 
 def run_roll(
@@ -287,7 +288,7 @@ def _cells(
             condition=f"acks-{acks}-partitions-{partitions}",
             told=f"acks={acks}, {counted(partitions, 'partition')}",
         ).carry_out()
-        runs = {arm.name: found for arm, found in of_arms.items()}
+        runs = {arm.name: arm_runs for arm, arm_runs in of_arms.items()}
         cells.append(cell_document(acks, partitions, plan.arms, runs))
     return cells
 

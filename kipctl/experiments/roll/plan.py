@@ -94,7 +94,9 @@ SCALES: Mapping[str, Mapping[str, Any]] = {
 
 def sizes(scale: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of RollPlan: those of the scale, and what is given (not None) instead."""
-    return dict(SCALES.get(scale, {})) | {n: of for n, of in given.items() if of is not None}
+    return dict(SCALES.get(scale, {})) | {
+        n: value for n, value in given.items() if value is not None
+    }
 
 
 def nodes_of(scale: str) -> tuple[int, int]:

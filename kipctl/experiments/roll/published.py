@@ -77,7 +77,7 @@ _SUBSCRIPTIONS = 3
 
 def nearer_workload(partitions: int) -> Workload:
     """The one whose number of partitions is nearer, as a ratio."""
-    return min((HIGH, LOW), key=lambda one: abs(math.log(partitions / one["partitions"])))
+    return min((HIGH, LOW), key=lambda workload: abs(math.log(partitions / workload["partitions"])))
 
 
 def published_for(acks: str, partitions: int) -> tuple[Published, ...]:
@@ -103,12 +103,12 @@ def set_up_line(document: RollExperimentDocument, partitions: int) -> str:
         ("s between restarts", document["settle_seconds"], EVERY_S),
         ("runs", document["run_count"], RUNS),
     )
-    found = [
+    differences = [
         f"{what} {here:,.15g} ({theirs:,.15g})" for what, here, theirs in compared if here != theirs
     ]
     if not document["controlled"]:
-        found.append("brokers killed (stopped in good order)")
-    return "; ".join(found)
+        differences.append("brokers killed (stopped in good order)")
+    return "; ".join(differences)
 
 
 def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
@@ -118,17 +118,17 @@ def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
     clients of the OpenMessaging Benchmark, in one of two workloads; 70 minutes, brokers restarted
     one by one, one every 10 minutes; 2 runs; its percentiles are of the whole run.
     """
-    found = [
+    differences = [
         f"one machine for brokers, controllers and clients; the KIP had {_MACHINES} (m5.xlarge)"
     ]
     if (brokers := document["broker_count"]) != BROKERS:
-        found.append(f"{counted(brokers, 'broker')}, the KIP's {BROKERS}")
+        differences.append(f"{counted(brokers, 'broker')}, the KIP's {BROKERS}")
     if (controllers := document["controller_count"]) != CONTROLLERS:
-        found.append(f"{counted(controllers, 'controller')}, the KIP's {CONTROLLERS}")
+        differences.append(f"{counted(controllers, 'controller')}, the KIP's {CONTROLLERS}")
     if not document["controlled"]:
-        found.append("brokers were killed; the KIP's were restarted in good order")
+        differences.append("brokers were killed; the KIP's were restarted in good order")
     if document["settle_seconds"] < EVERY_S:
-        found.append(
+        differences.append(
             f"a restart follows the last one after {document['settle_seconds']:g} s, in the KIP"
             f" every {EVERY_S / 60:g} minutes: so here its share of the run, and with it p99, is"
             " far greater"
@@ -137,7 +137,7 @@ def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
     by, load = "one producer, read once", f"{document['throughput']:,.0f} records/s"
     if (workers := document["worker_count"]) > 1:
         by = f"{workers} producers, read once by {workers} consumers"
-    found += [
+    differences += [
         (
             f"{load} of {document['record_size']:,} bytes by {by}; the KIP's workload"
             f" {kip['name']}: {kip['throughput']:,}/s of {RECORD_SIZE} bytes to"
@@ -148,5 +148,5 @@ def set_up_differences(document: RollExperimentDocument) -> tuple[str, ...]:
         for kip in {kip["name"]: kip for kip in workloads}.values()
     ]
     if document["run_count"] != RUNS:
-        found.append(f"{counted(document['run_count'], 'run')}, the KIP's {RUNS}")
-    return tuple(found)
+        differences.append(f"{counted(document['run_count'], 'run')}, the KIP's {RUNS}")
+    return tuple(differences)

@@ -50,50 +50,50 @@ class ConsumerTotal:
 
 def producer_total(stdout: str) -> ProducerTotal | None:
     """None when it did not come to its last line."""
-    found = _TOTAL.search(stdout)
-    if found is None:
+    match = _TOTAL.search(stdout)
+    if match is None:
         return None
-    records = int(found[1])
+    records = int(match[1])
     if not records:
         return ProducerTotal(0, 0.0, {})
     names = ("avg", "max", "p50", "p95", "p99", "p99.9")
-    latency_ms = {name: float(found[3 + number]) for number, name in enumerate(names)}
-    return ProducerTotal(records, records / float(found[2]), latency_ms)
+    latency_ms = {name: float(match[3 + number]) for number, name in enumerate(names)}
+    return ProducerTotal(records, records / float(match[2]), latency_ms)
 
 
 def records_of_intervals(stdout: str) -> int:
     """How many records the interval lines (one about every 5 s) add up to."""
     lines = (_INTERVAL.fullmatch(line) for line in stdout.splitlines())
-    return sum(int(found[1]) for found in lines if found and "99.9th" not in found[4])
+    return sum(int(match[1]) for match in lines if match and "99.9th" not in match[4])
 
 
 def consumer_total(stdout: str) -> ConsumerTotal | None:
     """None when it did not come to its last line."""
-    found = next(filter(None, map(_CONSUMED.fullmatch, reversed(stdout.splitlines()))), None)
-    if found is None:
+    match = next(filter(None, map(_CONSUMED.fullmatch, reversed(stdout.splitlines()))), None)
+    if match is None:
         return None
-    rebalance_ms, fetch_ms = int(found[3]), int(found[4])
+    rebalance_ms, fetch_ms = int(match[3]), int(match[4])
     return ConsumerTotal(
-        int(found[2]), round(float(found[1]) * (1 << 20)), (rebalance_ms + fetch_ms) / 1000
+        int(match[2]), round(float(match[1]) * (1 << 20)), (rebalance_ms + fetch_ms) / 1000
     )
 
 
 def cut_short(stdout: str) -> str:
     """Why a consumer read less than was asked for; "" if it did not."""
-    found = _CUT_SHORT.search(stdout)
-    return found[1] if found else ""
+    match = _CUT_SHORT.search(stdout)
+    return match[1] if match else ""
 
 
 def stated_version(stderr: str) -> str | None:
     """The version that a client gave when it was made."""
-    found = _VERSION.search(stderr)
-    return found[1] if found else None
+    match = _VERSION.search(stderr)
+    return match[1] if match else None
 
 
 def stated_start_ms(stderr: str) -> int | None:
     """When a client was made: milliseconds of the wall clock."""
-    found = _START.search(stderr)
-    return int(found[1]) if found else None
+    match = _START.search(stderr)
+    return int(match[1]) if match else None
 
 
 def unreachable_reason(stderr: str, patience_ms: int) -> str:
@@ -102,16 +102,16 @@ def unreachable_reason(stderr: str, patience_ms: int) -> str:
     A producer would wait a minute for each record. Its ids of bootstrap servers are negative; it
     gives them up once a broker has told of the others.
     """
-    if found := _NO_METADATA.search(stderr):
-        return found[1]
-    tries = [found for found in _UNREACHABLE.finditer(stderr) if int(found[1]) > patience_ms]
+    if match := _NO_METADATA.search(stderr):
+        return match[1]
+    tries = [match for match in _UNREACHABLE.finditer(stderr) if int(match[1]) > patience_ms]
     return tries[-1][2] if tries else ""
 
 
 def failed_send(stderr: str) -> str:
     """Why the first record failed that did, or ""."""
-    found = _FAILED_SEND.search(stderr)
-    return _reported(found[1], found[2]) if found else ""
+    match = _FAILED_SEND.search(stderr)
+    return _reported(match[1], match[2]) if match else ""
 
 
 def why_it_failed(stdout: str, stderr: str) -> str:

@@ -78,8 +78,10 @@ class Librdkafka:
             from confluent_kafka import libversion
 
             return str(libversion()[0])
-        found = importlib.metadata.distributions(name="confluent-kafka", path=[str(self.folder)])
-        return next(iter(found)).version
+        distributions = importlib.metadata.distributions(
+            name="confluent-kafka", path=[str(self.folder)]
+        )
+        return next(iter(distributions)).version
 
     @contextmanager
     def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:

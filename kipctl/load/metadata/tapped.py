@@ -108,9 +108,9 @@ def phase_result(
     )
 
 
-def _sent_in(found: IntRows, column: int, begin_us: int, end_us: int) -> IntRows:
-    at = found[:, column]
-    return found[(at >= begin_us) & (at < end_us)]
+def _sent_in(recorded: IntRows, column: int, begin_us: int, end_us: int) -> IntRows:
+    at = recorded[:, column]
+    return recorded[(at >= begin_us) & (at < end_us)]
 
 
 def _rpc(call: Sequence[int]) -> Rpc:

@@ -38,10 +38,10 @@ def cache_folder() -> Path:
 
 def tool(name: str) -> str:
     """Raises UsageError where the machine does not have it."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise UsageError(f"There is no {name} on this machine.")
-    return found
+    return path
 
 
 def in_cache(

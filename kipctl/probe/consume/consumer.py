@@ -155,7 +155,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             now = self._now_us()
             self._do_due_work(now)
             due = (self._targets, self._offsets, self._metadata, self._network)
-            until = min(self._next_tick_us, *(one.wake_us for one in due))
+            until = min(self._next_tick_us, *(part.wake_us for part in due))
             if now < start_us:
                 until = min(until, start_us)
             else:

@@ -261,12 +261,12 @@ class OffsetFetcher:
 
     def _judge(self, partition: Partition, check: Check, reset: str) -> None:
         """The leader has said all: settle what the refused position is, and what comes next."""
-        found = check.answers
+        answers = check.answers
         verdict = judge_out_of_range(
             partition.offset,
-            found[Question.START],
-            found[Question.END],
-            found.get(Question.EPOCH_END, NO_OFFSET),
+            answers[Question.START],
+            answers[Question.END],
+            answers.get(Question.EPOCH_END, NO_OFFSET),
             reset,
             check.by_leader,
         )

@@ -35,7 +35,7 @@ def answer(document: RunPictures) -> str:
     """What moved leaders cost clients, and what became of the records, in a sentence."""
     moves, records = document["arms"]["moves"], document["arms"]["records"]
     waited = _waited(moves)
-    acknowledged, failed = (sum(row[of] for row in records) for of in ("acknowledged", "failed"))
+    acknowledged, failed = (sum(row[key] for row in records) for key in ("acknowledged", "failed"))
     if failed:
         unseen = _not_seen_again(document)
         became = [f"{failed - unseen:,} failed"] if failed > unseen else []
@@ -96,7 +96,7 @@ def told_by_taps(document: RunPictures) -> list[str]:
 def at_a_glance(document: RunPictures) -> Table:
     """A row an arm or client: what moved leaders cost it, and what it makes of hints."""
     arms = document["arms"]
-    moves, redirects = ({_key(row): row for row in arms[of]} for of in ("moves", "redirects"))
+    moves, redirects = ({_key(row): row for row in arms[name]} for name in ("moves", "redirects"))
     records = {row["arm"]: row for row in arms["records"]}
     latency = {row["arm"]: row for row in arms["latency"] if row["time"] == "latency"}
     met = {**moves, **redirects}
@@ -159,10 +159,10 @@ def _hints(row: Row | None) -> str:
 def _verdict(arm: str, row: Row | None, runs: list[DrawnRun]) -> str:
     """What taps said of the client; without one, judged by the same rule."""
     said = [
-        one["verdict"]["behaviour"]
+        client["verdict"]["behaviour"]
         for run in runs
-        for one in run["clients"]
-        if arm in (run["arm"], one["client_id"] or "-") and one.get("verdict")
+        for client in run["clients"]
+        if arm in (run["arm"], client["client_id"] or "-") and client.get("verdict")
     ]
     # Of an arm with several clients the one that met leader errors counts.
     met = [Behaviour(behaviour) for behaviour in said if behaviour != Behaviour.NOT_MET]
@@ -241,21 +241,24 @@ def doubts(document: RunPictures) -> list[str]:
 def _doubts(document: RunPictures) -> Iterator[str]:
     runs = document["runs"]
     for run in runs:
-        of = f"{run['run']}: " if len(runs) > 1 else ""
+        prefix = f"{run['run']}: " if len(runs) > 1 else ""
         if run["failed"]:
-            yield f"{of}The run failed, and is shown as it is: {run['failed']}"
+            yield f"{prefix}The run failed, and is shown as it is: {run['failed']}"
         elif run["stopped"]:
-            yield f"{of}The run was interrupted, and is shown as it is."
+            yield f"{prefix}The run was interrupted, and is shown as it is."
         if run["end_of"]:
-            yield f"{of}It is the end of a longer run: {run['end_of']}."
+            yield f"{prefix}It is the end of a longer run: {run['end_of']}."
         for doubt in run["doubts"]:
-            yield f"{of}{doubt}"
+            yield f"{prefix}{doubt}"
 
 
 def client(row: Row, among: Rows) -> str:
     """Whose row it is: its arm, its client (producer or consumer), or both, as rows differ. An arm
     of kipctl's own client beside others, or alone, says so."""
-    arms, kinds = {of["arm"] for of in among}, {of["api"] for of in among if of.get("api")}
+    arms, kinds = (
+        {other["arm"] for other in among},
+        {other["api"] for other in among if other.get("api")},
+    )
     arm = str(row["arm"])
     if arm in OWN_DISCOVERIES and (not arms or not arms <= {*OWN_DISCOVERIES}):
         arm = f"kipctl's client ({arm})"

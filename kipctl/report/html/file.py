@@ -26,7 +26,7 @@ def write_page(
     document: "RunPictures",
     comparisons: "Sequence[NamedComparison]" = (),
     svg: str | None = None,
-    of: Report | None = None,
+    result: Report | None = None,
 ) -> "ReportDocument":
     """Write the page of runs, and its pictures into the folder `svg`. What was written, and its
     answer."""
@@ -34,7 +34,7 @@ def write_page(
     from kipctl.report.html.answer import answer, doubts, told_by_taps
     from kipctl.report.html.page import page
 
-    written = write_html(file, page(document, comparisons, __version__, of), svg)
+    written = write_html(file, page(document, comparisons, __version__, result), svg)
     return {
         **written,
         "runs": [run["run"] for run in document["runs"]],

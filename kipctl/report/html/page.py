@@ -53,12 +53,12 @@ def page(
     document: RunPictures,
     comparisons: Sequence[NamedComparison] = (),
     version: str = "",
-    of: Report | None = None,
+    result: Report | None = None,
 ) -> Page:
     """The page of a document of `kipctl.pipeline.pictures.report_document`.
 
     `comparisons` are documents of `runs compare`, each with a `title`, whose verdicts are shown.
-    With the result `of` an experiment, or of a comparison, the page begins.
+    With the `result` of an experiment, or of a comparison, the page begins.
     """
     pictures: dict[str, Picture] = {}
 
@@ -67,14 +67,14 @@ def page(
         return picture
 
     names = [run["run"] for run in document["runs"]]
-    title = f"kipctl {of.command if of else 'report'}: {first_few(names, 3)}"
-    first = of.opening[0].first if of else answer(document)
+    title = f"kipctl {result.command if result else 'report'}: {first_few(names, 3)}"
+    first = result.opening[0].first if result else answer(document)
     glance = html_table(at_a_glance(document), kind="glance")
     if told := told_by_taps(document):
         glance += details("What the tap said of each client", *map(paragraph, told))
     verdicts = list(_verdicts(comparisons))
     sections = [
-        *(_result(of) if of is not None else ()),
+        *(_result(result) if result is not None else ()),
         # Of two sides, whether they differ is the question.
         *(verdicts if len(comparisons) == 1 else ()),
         *_timelines(document, keep),
@@ -93,9 +93,9 @@ def page(
     return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})
 
 
-def _result(of: Report) -> Iterator[Section]:
-    _, *told = (text for one in of.opening for text in (one.first, *one.others))
-    inside = "".join((*map(paragraph, told), *map(html_table, of.tables)))
+def _result(result: Report) -> Iterator[Section]:
+    _, *told = (text for opening in result.opening for text in (opening.first, *opening.others))
+    inside = "".join((*map(paragraph, told), *map(html_table, result.tables)))
     yield Section("result", "What was found", inside)
 
 
@@ -168,9 +168,9 @@ def _slowest(document: RunPictures, keep: Keep) -> Iterator[Section]:
     if not slowest:
         return
     episodes = sum(row["episodes"] for row in document["arms"]["redirects"])
-    of = f" of {episodes:,}" if episodes > len(slowest) else ""
+    total = f" of {episodes:,}" if episodes > len(slowest) else ""
     shown = [
-        f"<p>The {len(slowest)}{of} redirected batches and Fetches that took longest, each with "
+        f"<p>The {len(slowest)}{total} redirected batches and Fetches that took longest, each with "
         "its phases. Open one.</p>"
     ]
     batches = []
@@ -215,7 +215,7 @@ _BESIDE = {"waits": "moves", "latency": "latency", "metadata": "metadata", "rack
 
 def _tables(document: RunPictures, pictures: Collection[str]) -> Iterator[Section]:
     shown = {table for name, table in _BESIDE.items() if name in pictures}
-    tables = [of for of in analysis_tables(document["analysis"]) if of.name not in shown]
+    tables = [table for table in analysis_tables(document["analysis"]) if table.name not in shown]
     if tables:
         inside = "".join(details(table.title, html_table(table)) for table in tables)
         yield Section("tables", "All other tables", inside)

@@ -74,12 +74,12 @@ def framed(
     )
 
 
-def _care(found: Sequence[str]) -> str:
-    if not found:
+def _care(doubts: Sequence[str]) -> str:
+    if not doubts:
         return ""
-    items = "".join(f"<li>{text(doubt)}</li>" for doubt in found[:_MOST_DOUBTS])
-    if len(found) > _MOST_DOUBTS:
-        items += f"<li>and {len(found) - _MOST_DOUBTS:,} more</li>"
+    items = "".join(f"<li>{text(doubt)}</li>" for doubt in doubts[:_MOST_DOUBTS])
+    if len(doubts) > _MOST_DOUBTS:
+        items += f"<li>and {len(doubts) - _MOST_DOUBTS:,} more</li>"
     return f'<div class="doubts"><h2>Read with care</h2><ul>{items}</ul></div>'
 
 
@@ -103,8 +103,8 @@ def html_table(table: Table, most: int = MOST_ROWS, kind: str = "") -> str:
     one of a `kind` say what they are, as it may be drawn without its head."""
     right = [table.is_right(at) for at in range(len(table.columns))]
     head = "".join(
-        f'<th scope="col"{_right(of)}>{text(title)}</th>'
-        for title, of in zip(table.titles, right, strict=True)
+        f'<th scope="col"{_right(is_right)}>{text(title)}</th>'
+        for title, is_right in zip(table.titles, right, strict=True)
     )
     body = "\n".join(
         "<tr>"

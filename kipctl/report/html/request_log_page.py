@@ -57,7 +57,7 @@ def request_log_page(
         return drawn
 
     several = len(document["clusters"]) > 1
-    in_time = {of["cluster_id"]: of for of in over_time}
+    in_time = {timeline["cluster_id"]: timeline for timeline in over_time}
     sections = [
         section
         for number, cluster in enumerate(document["clusters"], 1)
@@ -80,8 +80,8 @@ def request_log_page(
         Top(
             f"{Command('analyze request-log')}: {first_few(paths, _MOST_NAMED)}",
             " ".join(
-                (f"{_name(one)}: " if several else "") + _answer(one)
-                for one in document["clusters"]
+                (f"{_name(cluster)}: " if several else "") + _answer(cluster)
+                for cluster in document["clusters"]
             ),
         ),
         list(_doubts(document)),
@@ -95,17 +95,17 @@ def request_log_page(
 def _of_cluster(
     document: RequestLogAnalysis,
     timeline: LogTimeline | None,
-    of: str,
+    suffix: str,
     number: int,
     keep: Callable[[Picture], Picture],
 ) -> Iterator[Section]:
-    """The pictures of the only cluster of a document; `of` says which one, if there are others."""
+    """The pictures of the only cluster of a document; `suffix` says which, if there are others."""
     [cluster] = document["clusters"]
     tables = {table.name: table for table in request_log_tables(document)}
 
     def section(name: str, title: str, drawn: Picture, *beside: Table | None) -> Section:
         shown = (table for table in beside if table)
-        return Section(f"{name}{number}", f"{title}{of}", html_figure(keep(drawn), *shown))
+        return Section(f"{name}{number}", f"{title}{suffix}", html_figure(keep(drawn), *shown))
 
     if timeline:
         drawn = _time_picture(timeline, number)
@@ -165,7 +165,7 @@ def _doubts(document: RequestLogAnalysis) -> Iterator[str]:
 def _time_picture(timeline: LogTimeline, number: int) -> Picture:
     """Panels one under the other, with one time axis."""
     bucket_us = timeline["bucket_us"]
-    panels = {of: _most(timeline[of]) for of in _PANELS if timeline[of]}
+    panels = {key: _most(timeline[key]) for key in _PANELS if timeline[key]}
     heights = [1.4 * ROW * len(rows) for rows in panels.values()]
     since = datetime.fromtimestamp(timeline["from_us"] / 1e6, UTC)
     last = max(row["bucket"] for row in timeline["apis"]) + 1
@@ -174,17 +174,17 @@ def _time_picture(timeline: LogTimeline, number: int) -> Picture:
         drawn = figure.subplots(
             len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
         )[:, 0]
-        for (of, rows), axes in zip(panels.items(), drawn, strict=True):
-            plain_axes(axes, _PANELS[of])
+        for (key, rows), axes in zip(panels.items(), drawn, strict=True):
+            plain_axes(axes, _PANELS[key])
             count_rows(axes, rows, bucket_us, is_narrow=is_narrow)
         drawn[-1].set_xlim(0, last * bucket_us / 1e6)
         drawn[-1].set_xlabel(f"seconds since {since:%Y-%m-%d %H:%M:%S} UTC")
 
     told = [f"In buckets of {seconds(bucket_us)} since {since:%Y-%m-%d %H:%M:%S} UTC."]
-    for of, rows in panels.items():
+    for key, rows in panels.items():
         sums = (f"{name} {sum(n for _, n in counts):,}" for name, counts in rows.items())
-        told.append(f"{_PANELS[of]}: {first_few(sums, _MOST_ROWS)}.")
-        if left_out := len(by_name(timeline[of], "name")) - len(rows):
+        told.append(f"{_PANELS[key]}: {first_few(sums, _MOST_ROWS)}.")
+        if left_out := len(by_name(timeline[key], "name")) - len(rows):
             told.append(f"{counted(left_out, 'row', 'are')} left out.")
     total = sum(heights) + 34 * len(panels) + 40
     return picture(f"time{number}", "Requests in time", " ".join(told), draw, (total, total))
@@ -192,16 +192,16 @@ def _time_picture(timeline: LogTimeline, number: int) -> Picture:
 
 def _most(rows: Sequence[CountInTime]) -> dict[str, list[tuple[int, int]]]:
     """The rows of most requests, the most first."""
-    found = by_name(rows, "name").items()
-    return dict(sorted(found, key=lambda of: -sum(n for _, n in of[1]))[:_MOST_ROWS])
+    counts_by_name = by_name(rows, "name").items()
+    return dict(sorted(counts_by_name, key=lambda item: -sum(n for _, n in item[1]))[:_MOST_ROWS])
 
 
 def _time_tables(timeline: LogTimeline) -> Iterator[Table]:
     """The same numbers."""
-    for of, title in _PANELS.items():
+    for key, title in _PANELS.items():
         rows = tuple(
             (seconds(row["bucket"] * timeline["bucket_us"]), row["name"], row["count"])
-            for row in timeline[of]
+            for row in timeline[key]
         )
         if rows:
             yield Table(f"{title}, by time", ("from", "what", "how many"), rows)

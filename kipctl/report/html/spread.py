@@ -226,7 +226,7 @@ def steps(batch: Row) -> list[tuple[str, int, int]]:
     the first attempt was before that.
     """
     waited = ("backoff", "metadata", "connect", "throttled")
-    found = []
+    spans = []
     at = 0
     for number, attempt in enumerate(batch["failed_attempts"], 1):
         took_us = {phase: attempt[f"{phase}_us"] for phase in PHASES}
@@ -242,9 +242,9 @@ def steps(batch: Row) -> list[tuple[str, int, int]]:
         ]
         for phase, us in spent:
             if us:
-                found.append((f"{phase.replace('_', ' ')} {number}", at, us))
+                spans.append((f"{phase.replace('_', ' ')} {number}", at, us))
                 at += us
-    return found
+    return spans
 
 
 MOST_STEPS = 16
@@ -252,12 +252,12 @@ MOST_STEPS = 16
 
 def waterfall_picture(batch: Row, number: int) -> Picture:
     """The phases of a redirected batch or Fetch, one under the other."""
-    found = steps(batch)
-    shown = found[:MOST_STEPS]
+    spans = steps(batch)
+    shown = spans[:MOST_STEPS]
     says = (
         f"{batch_words(batch)} Its time: "
         + ", ".join(f"{phase} {milliseconds(took)}" for phase, _, took in shown)
-        + (f", and {len(found) - len(shown):,} more steps." if len(found) > len(shown) else ".")
+        + (f", and {len(spans) - len(shown):,} more steps." if len(spans) > len(shown) else ".")
     )
 
     def draw(figure: Figure, is_narrow: bool) -> None:

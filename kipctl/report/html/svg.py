@@ -145,7 +145,7 @@ def _ours(svg: str, name: str, title: str, says: str, width: float, height: floa
     named = set(re.findall(r'(?:xlink:href="|url\()#([^")]+)', body))
     body = re.sub(
         r' id="([^"]*)"',
-        lambda found: f' id="{name}-{found[1]}"' if found[1] in named else "",
+        lambda match: f' id="{name}-{match[1]}"' if match[1] in named else "",
         body,
     )
     body = re.sub(r'((?:xlink:href="|url\()#)', rf"\1{name}-", body)

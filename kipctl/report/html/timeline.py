@@ -148,8 +148,8 @@ def timeline_tables(timeline: Timeline, bucket_us: int) -> tuple[Table, ...]:
         ]
     for column, rows in ((4, timeline["refused"]), (5, timeline["metadata"])):
         for row in rows:
-            of = buckets.setdefault(row["bucket"], [None] * 6)
-            of[column] = (of[column] or 0) + row["count"]
+            cells = buckets.setdefault(row["bucket"], [None] * 6)
+            cells[column] = (cells[column] or 0) + row["count"]
     by_time = Table(
         f"Run {timeline['run']} by time",
         (
@@ -183,8 +183,8 @@ def broker_colours(rows: Sequence[LeaderBand]) -> dict[int, str]:
 
 def log_limits(values: Iterable[float]) -> tuple[float, float]:
     """Whole powers of ten around the values, which are above 0."""
-    found = list(values)
-    low, high = math.floor(math.log10(min(found))), math.ceil(math.log10(max(found)))
+    numbers = list(values)
+    low, high = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
     return 10.0**low, 10.0 ** max(high, low + 1)
 
 
@@ -216,17 +216,17 @@ def _named(row: LeaderBand) -> str:
 
 def _in_turn(leads: Sequence[tuple[int, int | None]]) -> str:
     (_, first), *others = leads
-    found = [f"{first if _is_one(first) else 'none'} at first"]
-    found += [f"{b if _is_one(b) else 'none'} from {seconds(at)}" for at, b in others]
-    return first_few(found, 40)
+    leaders = [f"{first if _is_one(first) else 'none'} at first"]
+    leaders += [f"{b if _is_one(b) else 'none'} from {seconds(at)}" for at, b in others]
+    return first_few(leaders, 40)
 
 
 def by_name(rows: Rows, key: str) -> dict[str, list[tuple[int, int]]]:
     """By what they name: buckets with their counts."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    counts: dict[str, list[tuple[int, int]]] = {}
     for row in rows:
-        found.setdefault(str(row[key] or "not known"), []).append((row["bucket"], row["count"]))
-    return found
+        counts.setdefault(str(row[key] or "not known"), []).append((row["bucket"], row["count"]))
+    return counts
 
 
 def _of_row(row: Row, name: str) -> float:
@@ -267,8 +267,8 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
             solid_capstyle="butt",
         )
         axes.plot(
-            [(numbers[one] + 0.5) * bucket_us / 1e6 for one in marked],
-            [_of_row(rows[one], name) for one in marked],
+            [(numbers[position] + 0.5) * bucket_us / 1e6 for position in marked],
+            [_of_row(rows[position], name) for position in marked],
             color=SERIES[style],
             linestyle="none",
             marker=_MARKS[style],
@@ -294,7 +294,7 @@ def _latency(axes: Axes, rows: Rows, bucket_us: int, *, is_narrow: bool) -> None
 def _alone(numbers: Sequence[int]) -> list[int]:
     """The positions of buckets without a neighbour: no line leads to them."""
     there = set(numbers)
-    return [at for at, of in enumerate(numbers) if not there & {of - 1, of + 1}]
+    return [at for at, number in enumerate(numbers) if not there & {number - 1, number + 1}]
 
 
 def _leaders(
@@ -352,32 +352,32 @@ def count_rows(
 ) -> None:
     """A row for each name; a bar for each bucket, or three of them where it is narrow, as high as
     the logarithm of its count."""
-    together = 3 if is_narrow else 1
-    rows = {name: _merged(of, together) for name, of in counts.items()}
-    most = max((count for of in rows.values() for _, count in of), default=1)
+    group_size = 3 if is_narrow else 1
+    rows = {name: _merged(buckets, group_size) for name, buckets in counts.items()}
+    most = max((count for bars in rows.values() for _, count in bars), default=1)
     labels = []
-    for at, (name, of) in enumerate(rows.items()):
+    for at, (name, bars) in enumerate(rows.items()):
         x: list[float] = []
         y: list[float] = []
-        for number, count in of:
-            when = (number + 0.5) * together * bucket_us / 1e6
+        for number, count in bars:
+            when = (number + 0.5) * group_size * bucket_us / 1e6
             x += [when, when, math.nan]
             y += [at + 0.4, at + 0.4 - 0.8 * math.log1p(count) / math.log1p(most), math.nan]
         axes.plot(x, y, color=SERIES[at % len(SERIES)], linewidth=2.4, solid_capstyle="butt")
         labels.append(
-            f"{short(name.replace('_', ' '), 16 if is_narrow else 26)} {sum(n for _, n in of):,}"
+            f"{short(name.replace('_', ' '), 16 if is_narrow else 26)} {sum(n for _, n in bars):,}"
         )
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.55)
     axes.grid(visible=False, axis="y")
 
 
-def _merged(counts: Sequence[tuple[int, int]], together: int) -> list[tuple[int, int]]:
+def _merged(counts: Sequence[tuple[int, int]], group_size: int) -> list[tuple[int, int]]:
     """So many neighbouring buckets as one."""
-    found: dict[int, int] = {}
+    merged: dict[int, int] = {}
     for number, count in counts:
-        found[number // together] = found.get(number // together, 0) + count
-    return sorted(found.items())
+        merged[number // group_size] = merged.get(number // group_size, 0) + count
+    return sorted(merged.items())
 
 
 def _number_actions(axes: Axes, actions: Rows, timeline: Timeline, *, is_narrow: bool) -> None:

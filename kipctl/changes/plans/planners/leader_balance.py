@@ -38,19 +38,20 @@ class _Ready:
         self.members: set[int] = set()
         self._queue: list[tuple[int, int]] = []
 
-    def add(self, one: int) -> None:
-        self.members.add(one)
-        heappush(self._queue, (-NO_WAY, one))  # what it gains is looked at when it is its turn
+    def add(self, partition: int) -> None:
+        self.members.add(partition)
+        # What it gains is looked at when it is its turn.
+        heappush(self._queue, (-NO_WAY, partition))
 
     def best(self, gain: Callable[[int], int]) -> int:
         while True:
-            was, one = self._queue[0]
-            if one not in self.members:
+            was, partition = self._queue[0]
+            if partition not in self.members:
                 heappop(self._queue)
-            elif was < -(now := gain(one)):
-                heapreplace(self._queue, (-now, one))
+            elif was < -(now := gain(partition)):
+                heapreplace(self._queue, (-now, partition))
             else:
-                return one
+                return partition
 
 
 NO_OTHERS: Mapping[tuple[str, int], int] = {}
@@ -97,15 +98,19 @@ class _Flow:
         self._steps = np.full((size, size), NO_WAY, dtype=np.int64)
         self._much = len(choices) + 1
         """What one unit of unevenness costs: more than all moves together."""
-        homeless = [one for one, home in enumerate(self._home) if home is None]
-        for one, home in enumerate(self._home):
+        homeless = [partition for partition, home in enumerate(self._home) if home is None]
+        for partition, home in enumerate(self._home):
             if home is not None:
-                self._assign(one, home)
-        for one in sorted(homeless, key=lambda one: (len(self._may[one]), one)):
-            self._assign(one, min(self._may[one], key=lambda at: self._load(one, at)))
+                self._assign(partition, home)
+        for partition in sorted(
+            homeless, key=lambda partition: (len(self._may[partition]), partition)
+        ):
+            self._assign(
+                partition, min(self._may[partition], key=lambda at: self._load(partition, at))
+            )
 
-    def _load(self, one: int, broker: int) -> tuple[int, int, int]:
-        return int(self._leads[broker]), self._in_topic[self._topic[one], broker], broker
+    def _load(self, partition: int, broker: int) -> tuple[int, int, int]:
+        return int(self._leads[broker]), self._in_topic[self._topic[partition], broker], broker
 
     def solved(self) -> list[int]:
         self._hand_on()
@@ -117,36 +122,36 @@ class _Flow:
             )
         return [self._brokers[place] for place in self._at]
 
-    def _assign(self, one: int, broker: int) -> None:
-        self._at[one] = broker
+    def _assign(self, partition: int, broker: int) -> None:
+        self._at[partition] = broker
         self._leads[broker] += 1
-        self._in_topic[self._topic[one], broker] += 1
-        for other in self._may[one]:
+        self._in_topic[self._topic[partition], broker] += 1
+        for other in self._may[partition]:
             if other != broker:
-                step = self._step(one, broker, other)
+                step = self._step(partition, broker, other)
                 ready = self._ready.setdefault((step, broker, other), _Ready())
-                ready.add(one)
+                ready.add(partition)
                 if len(ready.members) == 1:
                     self._steps[broker, other] = self._cheapest(broker, other)
 
-    def _unassign(self, one: int) -> None:
-        broker = self._at[one]
+    def _unassign(self, partition: int) -> None:
+        broker = self._at[partition]
         self._leads[broker] -= 1
-        self._in_topic[self._topic[one], broker] -= 1
-        for other in self._may[one]:
+        self._in_topic[self._topic[partition], broker] -= 1
+        for other in self._may[partition]:
             if other != broker:
-                ready = self._ready[self._step(one, broker, other), broker, other]
-                ready.members.discard(one)
+                ready = self._ready[self._step(partition, broker, other), broker, other]
+                ready.members.discard(partition)
                 if not ready.members:
                     self._steps[broker, other] = self._cheapest(broker, other)
 
-    def _gain(self, one: int, broker: int, other: int) -> int:
+    def _gain(self, partition: int, broker: int, other: int) -> int:
         """By how much its topic has more leaders on the one than on the other."""
-        topic = self._topic[one]
+        topic = self._topic[partition]
         return self._in_topic[topic, broker] - self._in_topic[topic, other]
 
-    def _step(self, one: int, broker: int, other: int) -> int:
-        home = self._home[one]
+    def _step(self, partition: int, broker: int, other: int) -> int:
+        home = self._home[partition]
         if home is None:
             return _ONWARD
         return (other != home) - (broker != home)
@@ -161,7 +166,7 @@ class _Flow:
     def _ready_one(self, broker: int, other: int) -> int:
         """Of those that may go at the least cost one whose topic gains much by it."""
         ready = self._ready[self._cheapest(broker, other), broker, other]
-        return ready.best(lambda one: self._gain(one, broker, other))
+        return ready.best(lambda partition: self._gain(partition, broker, other))
 
     def _hand_on(self) -> None:
         """From the broker that leads the most, directly, while that makes it more even."""
@@ -173,15 +178,15 @@ class _Flow:
             if self._leads[giver] - leads[taker] < 2:
                 done[giver] = True
                 continue
-            one = self._ready_one(giver, taker)
-            self._unassign(one)
-            self._assign(one, taker)
+            partition = self._ready_one(giver, taker)
+            self._unassign(partition)
+            self._assign(partition, taker)
 
     def _cancel(self, cycle: Sequence[tuple[int, int]]) -> None:
         going = [(self._ready_one(*step), step[1]) for step in cycle]
-        for one, broker in going:
-            self._unassign(one)
-            self._assign(one, broker)
+        for partition, broker in going:
+            self._unassign(partition)
+            self._assign(partition, broker)
 
     def _negative_cycle(self) -> list[tuple[int, int]]:
         """The steps between brokers of a cycle that makes it better; empty when there is none.

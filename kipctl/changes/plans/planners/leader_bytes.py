@@ -48,7 +48,7 @@ def balance_bytes(
         if gain <= 0:
             left.discard(giver)
             continue
-        place, taker = (-one for one in way)
+        place, taker = (-number for number in way)
         for broker, change in ((giver, -1), (taker, 1)):
             load[broker] += change * sizes[place]
         held[giver].discard(place)

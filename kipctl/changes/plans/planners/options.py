@@ -180,11 +180,11 @@ def brokers_of(snapshot: Snapshot, value: str) -> frozenset[int]:
 
 def _one_each(pairs: Iterable[tuple[K, int]], two: str) -> dict[K, int]:
     """The broker of each. Raises UsageError for one that is given `two`."""
-    found: dict[K, int] = {}
-    for one, broker in pairs:
-        if found.setdefault(one, broker) != broker:
-            raise UsageError(two.format(one, found[one], broker), "Give it one.")
-    return found
+    brokers: dict[K, int] = {}
+    for key, broker in pairs:
+        if brokers.setdefault(key, broker) != broker:
+            raise UsageError(two.format(key, brokers[key], broker), "Give it one.")
+    return brokers
 
 
 def _written(option: str, values: Iterable[str]) -> str:

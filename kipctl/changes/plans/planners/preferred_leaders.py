@@ -110,7 +110,9 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
             return f"broker {broker} is its preferred leader already"
         return _first(partition, broker)
 
-    return plan_each((one for one in snapshot.partitions if one.id in wanted), replicas)
+    return plan_each(
+        (partition for partition in snapshot.partitions if partition.id in wanted), replicas
+    )
 
 
 def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
@@ -137,10 +139,12 @@ def balance_leaders_by_bytes(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS)
     def even(concerned: Sequence[Partition], choices: Sequence[Candidates]) -> list[int]:
         besides = dict.fromkeys(snapshot.broker_ids, 0)
         left_out = {partition.id for partition in concerned}
-        for one in snapshot.partitions:
-            if one.id not in left_out and one.replicas[0] in besides:
-                besides[one.replicas[0]] += sizes.get(one.id, 0)
-        return balance_bytes(besides, choices, [sizes.get(one.id, 0) for one in concerned])
+        for partition in snapshot.partitions:
+            if partition.id not in left_out and partition.replicas[0] in besides:
+                besides[partition.replicas[0]] += sizes.get(partition.id, 0)
+        return balance_bytes(
+            besides, choices, [sizes.get(partition.id, 0) for partition in concerned]
+        )
 
     return _reordered(snapshot, inputs, even)
 

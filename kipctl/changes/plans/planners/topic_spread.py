@@ -46,15 +46,15 @@ class _TopicFlow:
     ) -> None:
         node: dict[tuple[str, int], int] = {}
         ways = [
-            (one, node.setdefault((topic, broker), len(node)), broker)
-            for one, topic in enumerate(topics)
-            for broker in may[one]
+            (partition, node.setdefault((topic, broker), len(node)), broker)
+            for partition, topic in enumerate(topics)
+            for broker in may[partition]
         ]
         self._way_of, self._way_to, way_broker = np.array(ways, dtype=np.int64).T
         self._at = np.array([node[t, b] for t, b in zip(topics, at, strict=True)], dtype=np.int64)
         self._broker = np.array([broker for _, broker in node], dtype=np.int64)
         self._others = np.array([others.get(key, 0) for key in node], dtype=np.int64)
-        homes = np.array([-1 if one is None else one for one in home], dtype=np.int64)
+        homes = np.array([-1 if broker is None else broker for broker in home], dtype=np.int64)
         self._leaves = (way_broker != homes[self._way_of]) & (homes[self._way_of] >= 0)
         self._home = homes
         self._fixed = leads - np.bincount(self._broker[self._at], minlength=len(leads))
@@ -129,8 +129,10 @@ class _TopicFlow:
             distance[self._nodes] = np.minimum(nearest, distance[self._nodes])
             if passes % _LOOKS_BETWEEN == 0:
                 parents = np.where(before >= 0, source[before], -1).tolist()
-                if found := [[int(before[node]) for node in nodes] for nodes in cycles_in(parents)]:
-                    return found, passes
+                if cycles := [
+                    [int(before[node]) for node in nodes] for nodes in cycles_in(parents)
+                ]:
+                    return cycles, passes
 
 
 def cycles_in(before: Sequence[int]) -> Iterator[list[int]]:

@@ -68,23 +68,23 @@ def stalled(first: SizesSeen, second: SizesSeen) -> dict[int, tuple[PartitionId,
     and none changed its size. Of a broker that did not report twice nothing is said.
     """
     before, after = _adding(first.busy), _adding(second.busy)
-    found = {}
+    by_broker = {}
     for broker, partitions in before.items():
         is_known = broker in first.held and broker in second.held
         if is_known and partitions <= after.get(broker, frozenset()):
             then, now = first.held[broker], second.held[broker]
             if all(then.get(partition) == now.get(partition) for partition in partitions):
-                found[broker] = tuple(sorted(partitions))
-    return found
+                by_broker[broker] = tuple(sorted(partitions))
+    return by_broker
 
 
 def _adding(busy: Iterable[Reassignment]) -> dict[int, frozenset[PartitionId]]:
     """The partitions that are on their way to each broker."""
-    found: dict[int, set[PartitionId]] = {}
+    by_broker: dict[int, set[PartitionId]] = {}
     for reassignment in busy:
         for broker in reassignment.adding:
-            found.setdefault(broker, set()).add(reassignment.id)
-    return {broker: frozenset(partitions) for broker, partitions in sorted(found.items())}
+            by_broker.setdefault(broker, set()).add(reassignment.id)
+    return {broker: frozenset(partitions) for broker, partitions in sorted(by_broker.items())}
 
 
 def _held(
@@ -96,8 +96,8 @@ def _held(
     def ask(broker: int, connection: BrokerConnection) -> DescribeLogDirsResponse:
         return connection.request(sizes_request(adding[broker]))
 
-    found = {}
+    sizes = {}
     for broker, answer in ask_each(cluster, alive, ask, _DEADLINE_S).items():
         if not isinstance(answer, KipctlError) and not answer.error_code and answer.results:
-            found[broker] = reported_sizes(broker, answer)[0]
-    return found
+            sizes[broker] = reported_sizes(broker, answer)[0]
+    return sizes

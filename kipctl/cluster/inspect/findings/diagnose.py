@@ -83,9 +83,9 @@ RULES: tuple[Callable[[ClusterFacts], Iterator[Finding]], ...] = (
 
 def diagnose(facts: ClusterFacts) -> tuple[Finding, ...]:
     """Every finding, the worst first."""
-    found = [finding for rule in RULES for finding in rule(facts)]
+    findings = [finding for rule in RULES for finding in rule(facts)]
     order = list(Severity)
-    return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+    return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))
 
 
 def highest_of_all(facts: ClusterFacts, api: ApiKey) -> int:

@@ -191,7 +191,7 @@ class ClusterFacts:
         does not know, and all, if it reaches none but the server that has listed them."""
         if self.bootstrap is not None and all(broker.unreached for broker in self.brokers):
             return self.brokers
-        return tuple(one for one in self.brokers if one.unreached is Unreached.NAME)
+        return tuple(broker for broker in self.brokers if broker.unreached is Unreached.NAME)
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
@@ -257,7 +257,7 @@ def collect_facts(
     """
     snapshot = from_metadata(cluster.metadata())
     before = at_once(scrape, metrics_urls, ALL_TIMEOUT_S)
-    errors = [one for one in before if isinstance(one, KipctlError)]
+    errors = [answer for answer in before if isinstance(answer, KipctlError)]
     if errors and len(errors) == len(before):
         raise errors[0]
     sent = {broker: Counter(cluster.broker(broker).sent) for broker in snapshot.broker_ids}
@@ -265,11 +265,11 @@ def collect_facts(
     brokers = _ask_brokers(cluster, snapshot.brokers)
     copying = ask_reassignments(cluster, look_again_s)
     at = {Address(broker.host, broker.port) for broker in snapshot.brokers}
-    throttled = {topic for topic, one in topics.items() if one.throttled}
+    throttled = {topic for topic, settings in topics.items() if settings.throttled}
     behind = {
         broker: held
         for broker, partitions in catching_up(snapshot, copying.adding).items()
-        if (held := tuple(one for one in partitions if one.topic in throttled))
+        if (held := tuple(partition for partition in partitions if partition.topic in throttled))
     }
     facts = ClusterFacts(
         snapshot,
@@ -295,10 +295,10 @@ def collect_facts(
     ]
     looks = list(zip(metrics_urls, first, strict=True))
     metrics = tuple(
-        replace(one, error=after, own=None)
+        replace(exporter, error=after, own=None)
         if isinstance(after, KipctlError)
-        else replace(one, after=after)
-        for one, after in zip(first, at_once(_counts_again, looks, ALL_TIMEOUT_S), strict=True)
+        else replace(exporter, after=after)
+        for exporter, after in zip(first, at_once(_counts_again, looks, ALL_TIMEOUT_S), strict=True)
     )
     return replace(facts, metrics=metrics, eligible=eligible, transactions=transactions)
 
@@ -384,7 +384,7 @@ def _settings(
     names = (*SETTINGS, *ALL_RATES)
     asked = configs_request(ResourceType.BROKER, [str(broker)], names, include_synonyms=True)
     result = only(connection.request(asked).results)
-    rates_from = {name: found for name, found in result.sources.items() if name in ALL_RATES}
+    rates_from = {name: sources for name, sources in result.sources.items() if name in ALL_RATES}
     return result.values, rates_from, _refused(result, connection.access)
 
 
@@ -411,10 +411,18 @@ def _directories(
     if code := refusal_code(answer):
         return (), True, error_name(code)
     directories = tuple(
-        LogDir(one.log_dir, error_name(one.error_code) if one.error_code else None, one.is_cordoned)
-        for one in answer.results
+        LogDir(
+            directory.log_dir,
+            error_name(directory.error_code) if directory.error_code else None,
+            directory.is_cordoned,
+        )
+        for directory in answer.results
     )
-    return directories, any(one.future for one in broker_dirs(answer).replicas.values()), None
+    return (
+        directories,
+        any(replica.future for replica in broker_dirs(answer).replicas.values()),
+        None,
+    )
 
 
 def ask_topics(

@@ -32,7 +32,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
         yield Finding(
             "not-preferred-leader",
             Severity.WARNING if percent > IMBALANCE_LIMIT else Severity.NOTE,
-            f"{counted(len(not_preferred), 'partition', of=len(snapshot.partitions))}"
+            f"{counted(len(not_preferred), 'partition', total=len(snapshot.partitions))}"
             f" ({percent:.1f} %) {agreeing(len(not_preferred), 'are')} not led by the preferred"
             " replica.",
             f"Within {every} s the controller moves them back unasked, each once more a redirect"

@@ -49,16 +49,15 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
             its_racks = {rack_of.get(replica) for replica in replicas}
             return len(replicas) > 1 and len(its_racks) == 1 and None not in its_racks
 
-        together = facts.topics_with(is_in_one_rack)
-        if together:
+        topics = facts.topics_with(is_in_one_rack)
+        if topics:
             yield warning(
                 "replicas-in-one-rack",
-                f"{counted(len(together), 'topic', 'have')} partitions with all replicas in one"
+                f"{counted(len(topics), 'topic', 'have')} partitions with all replicas in one"
                 " rack:"
-                f" {first_few(together)}.",
+                f" {first_few(topics)}.",
                 "If that rack fails they are gone; consumers elsewhere read across racks.",
-                "Spread them: "
-                + Command("reassign --rack-aware", topic=named_for_command(together)),
+                "Spread them: " + Command("reassign --rack-aware", topic=named_for_command(topics)),
             )
 
 

@@ -36,7 +36,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
         )
     for broker, still in copying.stalled.items():
         of_broker = next((b.throttles for b in facts.brokers if b.id == broker), {})
-        rates = [of_broker[one] for one in RATES if one in of_broker]
+        rates = [of_broker[config] for config in RATES if config in of_broker]
         throttled = f" (throttled to {min(rates):,} B/s)" if rates else ""
         yield _stands_still(
             f"Broker {broker} copied nothing in {copying.looked_s:g} s{throttled}, though"

@@ -30,7 +30,9 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
         return  # nobody knows what is needed
     values = _values(facts)
     running = facts.known_throttles.running
-    in_use = {one: who for one, value in values.items() if (who := running.get((one, value)))}
+    in_use = {
+        setting: who for setting, value in values.items() if (who := running.get((setting, value)))
+    }
     if in_use:
         yield note(
             "throttle-in-use",
@@ -46,29 +48,32 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
     between_disks = [broker.id for broker in facts.brokers if broker.may_copy_between_disks]
     used = needed(values, facts.snapshot, facts.copying.busy, between_disks) | in_use.keys()
     left = {
-        one: value
-        for one, value in values.items()
-        if one not in used and not (one == Setting(BROKER, ALL_BROKERS, one.config) and of_running)
+        setting: value
+        for setting, value in values.items()
+        if setting not in used
+        and not (setting == Setting(BROKER, ALL_BROKERS, setting.config) and of_running)
     }
-    of_disks = {one: int(value) for one, value in left.items() if one.config == DISK_RATE}
+    of_disks = {
+        setting: int(value) for setting, value in left.items() if setting.config == DISK_RATE
+    }
     if of_disks:
         yield _left_of_disks(facts, of_disks)
-    if left := {one: value for one, value in left.items() if one not in of_disks}:
+    if left := {setting: value for setting, value in left.items() if setting not in of_disks}:
         yield _left(facts, values, left)
 
 
 def _values(facts: ClusterFacts) -> dict[Setting, str]:
     """All that is set; a broker's rates where they are set for it alone, or those of all."""
-    found = {}
+    values = {}
     for broker in facts.brokers:
         for config, rate in broker.throttles.items():
             first = next(iter(broker.throttles_from.get(config, ())), ConfigSource.BROKER)
             of_all = first == ConfigSource.ALL_BROKERS
-            found[Setting(BROKER, ALL_BROKERS if of_all else str(broker.id), config)] = str(rate)
+            values[Setting(BROKER, ALL_BROKERS if of_all else str(broker.id), config)] = str(rate)
     for topic, settings in sorted(facts.topics.items()):
         for config, listed in settings.throttled.items():
-            found[Setting(TOPIC, topic, config)] = listed
-    return found
+            values[Setting(TOPIC, topic, config)] = listed
+    return values
 
 
 def _catches_up(broker: int, held: HeldBack, bytes_left: int | None) -> Finding:
@@ -92,14 +97,14 @@ def _catches_up(broker: int, held: HeldBack, bytes_left: int | None) -> Finding:
 def _left(
     facts: ClusterFacts, values: Mapping[Setting, str], left: Mapping[Setting, str]
 ) -> Finding:
-    rates = {one: int(value) for one, value in left.items() if one.kind == BROKER}
+    rates = {setting: int(value) for setting, value in left.items() if setting.kind == BROKER}
     topics = sorted({setting.name for setting in left if setting.kind == TOPIC})
     parts = list(_rates(rates))
     if topics:
         parts.append(f"replicas of {counted(len(topics), 'topic')} ({first_few(topics)})")
     other_half = "replicas are listed" if rates else "a rate is set"
     holds = topics and any(setting.kind == BROKER for setting in values)
-    by_kipctl = {facts.known_throttles.left.get(one) for one in left.items()}
+    by_kipctl = {facts.known_throttles.left.get(throttle) for throttle in left.items()}
     names = sorted(who for who in by_kipctl if who)
     clear = Command("changes clear-throttles", all=None in by_kipctl)
     commands = tuple(removals(left, facts.bootstrap_server, is_secured=facts.is_secured))
@@ -128,7 +133,9 @@ def _left(
 
 
 def _left_of_disks(facts: ClusterFacts, left: Mapping[Setting, int]) -> Finding:
-    is_known = all((one, str(rate)) in facts.known_throttles.left for one, rate in left.items())
+    is_known = all(
+        (setting, str(rate)) in facts.known_throttles.left for setting, rate in left.items()
+    )
     return note(
         "throttle-left-behind",
         "Copies between disks are still throttled, and there are none:"
@@ -147,8 +154,12 @@ def _rates(rates: Mapping[Setting, int]) -> Iterator[str]:
         ),
     ):
         if names:
-            of = [rate for one, rate in rates.items() if (one.name == ALL_BROKERS) == bool(whose)]
-            lowest, highest = min(of), max(of)
+            limits = [
+                rate
+                for setting, rate in rates.items()
+                if (setting.name == ALL_BROKERS) == bool(whose)
+            ]
+            lowest, highest = min(limits), max(limits)
             shown = f"{lowest:,} B/s" if lowest == highest else f"{lowest:,} to {highest:,} B/s"
             where = f"{whose}, set as their default" if whose else broker_list(map(int, names))
             yield f"a rate on {where} ({shown})"

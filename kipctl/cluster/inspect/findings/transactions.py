@@ -10,12 +10,12 @@ from kipctl.counts import counted, first_few
 
 def hanging(facts: ClusterFacts) -> Iterator[Finding]:
     """Last stable offsets that stand still for good, behind a transaction that has lost its end."""
-    found = facts.transactions.hanging
-    if not found:
+    transactions = facts.transactions.hanging
+    if not transactions:
         return
-    first = found[0]
-    partitions = sorted({transaction.id for transaction in found})
-    it = "it" if len(found) == 1 else f"each of {counted(len(found), 'transaction')}"
+    first = transactions[0]
+    partitions = sorted({transaction.id for transaction in transactions})
+    it = "it" if len(transactions) == 1 else f"each of {counted(len(transactions), 'transaction')}"
     yield problem(
         "hanging-transaction",
         f"{counted(len(partitions), 'partition', 'have')} transactions that no coordinator will"
