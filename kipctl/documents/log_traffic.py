@@ -80,7 +80,7 @@ class RacklessReads(RackCrossing):
 
 
 class DeprecatedUse(TypedDict):
-    """Versions that brokers from 3.7 on say are deprecated, and Kafka 4.0 refuses (KIP-896)."""
+    """Versions that Kafka 4.0 refuses (KIP-896), or that brokers say are deprecated."""
 
     client_id: str | None
     software: str

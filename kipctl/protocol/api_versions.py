@@ -9,6 +9,21 @@ from kipctl.protocol.message import Api, Field, Int16, Int32, Int64, Message, Re
 NEWEST_API = 94
 """The highest key of an API that Kafka 4.4 has: what newer ones carry is not known here."""
 
+_ACLS, _TOKENS = range(29, 32), range(38, 42)
+LEAST_OF_KAFKA_4: dict[int, int] = {
+    ApiKey.PRODUCE: 3,
+    ApiKey.FETCH: 4,
+    **dict.fromkeys(
+        (ApiKey.OFFSET_COMMIT, ApiKey.CREATE_TOPICS, ApiKey.OFFSET_FOR_LEADER_EPOCH), 2
+    ),
+    **dict.fromkeys((ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH, ApiKey.DELETE_TOPICS), 1),
+    **dict.fromkeys((ApiKey.DESCRIBE_CONFIGS, *_ACLS, *_TOKENS), 1),
+    **dict.fromkeys((ApiKey.ALTER_REPLICA_LOG_DIRS, ApiKey.DESCRIBE_LOG_DIRS), 1),
+}
+"""The least version that Kafka 4 takes of clients, of APIs of which it refuses some (KIP-896).
+Brokers say of Produce that they take 0, for librdkafka's sake, and refuse it (KAFKA-18659).
+JoinGroup 0 and 1, which the KIP names too, are refused by 4.0.0 alone (KAFKA-19444)."""
+
 
 class ApiVersion(Message):
     """The versions of one API, both ends included."""

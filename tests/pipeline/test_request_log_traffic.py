@@ -14,6 +14,7 @@ from request_log_made import OLD, fetched, logs, produced, shown, warm
 from kipctl.documents.analysis import RequestLogAnalysis
 from kipctl.pipeline.request_lines.contents import REPLICA
 from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
+from kipctl.pipeline.request_log.traffic import deprecated_counts
 from kipctl.pipeline.saving import make_new
 from kipctl.report.request_log_answer import request_log_answer
 from kipctl.report.request_log_tables import request_log_tables
@@ -208,6 +209,29 @@ def test_what_kipctl_did_itself_stands_apart(made: RequestLogAnalysis) -> None:
         "6 clients are in 94 lines. What they do with leader hints (KIP-951): too old for them:"
         " 5; not known: 1. kipctl's own 81 requests are not among them."
     )
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "is_told", "is_refused"),
+    [
+        (1, 3, False, True),
+        (1, 4, False, False),
+        (38, 0, False, True),
+        (3, 0, False, False),
+        (3, 0, True, True),
+        (11, 1, True, False),  # of 4.0.0 alone, KAFKA-19444
+        (68, 0, False, False),
+    ],
+)
+def test_what_kafka_4_refuses(
+    spark: SparkSession, api_key: int, version: int, *, is_told: bool, is_refused: bool
+) -> None:
+    """Whether the broker is one that says so, from 3.7 on, or not."""
+    of = {"api_key": api_key, "api_version": version, "is_deprecated": is_told, "requests": 2}
+    names = ("cluster", "client", "api", "software_name", "software_version")
+    row = {**dict.fromkeys(names, "a"), **of, "origin": "client"}
+    calls = spark.createDataFrame([row, {**row, "origin": "replica"}])
+    assert [of.requests for of in deprecated_counts(calls).collect()] == [2] * is_refused
 
 
 def test_who_would_be_refused_by_kafka_4(made: RequestLogAnalysis) -> None:

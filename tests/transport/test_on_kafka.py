@@ -9,7 +9,8 @@ from record_batches import Record, encode_batch
 
 from kipctl.cluster.topics import await_no_topics, await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
-from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.api_versions import LEAST_OF_KAFKA_4, ApiVersionsRequest
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
@@ -150,6 +151,15 @@ def test_metadata_by_name_and_by_id_in_every_version(cluster, topic):
         assert (found.name, partition.leader_id) == (TOPIC, topic.partitions[0].leader_id)
     by_id = MetadataRequest(topics=(MetadataRequestTopic(topic.topic_id, None),))
     assert broker.request(by_id).topics[0].name == TOPIC
+
+
+def test_the_least_versions_of_kafka_4_are_those_that_its_brokers_tell(cluster):
+    told = cluster.any_broker().api_versions
+    least = {key: 0 if key == ApiKey.PRODUCE else of for key, of in LEAST_OF_KAFKA_4.items()}
+    assert {key: told[key][0] for key in least} == least
+    others = [key for key, (first, _) in told.items() if first and key not in least]
+    write_txn_markers, share_groups = 27, range(76, 80)  # of brokers alone; of no Kafka before 4
+    assert others == [write_txn_markers, *share_groups]
 
 
 def test_the_cluster_describes_itself_in_every_version(cluster):

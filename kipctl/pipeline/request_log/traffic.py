@@ -1,6 +1,7 @@
 """Who sent requests, how many bytes of records, what of it crossed racks, and in which versions."""
 
 from collections.abc import Iterable, Set
+from itertools import chain
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -17,7 +18,7 @@ from kipctl.documents.pages import Row
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.columns import sum_of, sum_of_rates
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.api_versions import OWN_SOFTWARE
+from kipctl.protocol.api_versions import LEAST_OF_KAFKA_4, OWN_SOFTWARE
 
 _PRINCIPAL = ("principal", "listener", "security_protocol", "origin")
 
@@ -68,8 +69,13 @@ def talker_counts(calls: DataFrame) -> DataFrame:
 
 
 def deprecated_counts(calls: DataFrame) -> DataFrame:
-    """Requests of clients in versions that their broker says are deprecated."""
-    of_clients = calls.filter((F.col("origin") == "client") & F.col("is_deprecated"))
+    """Requests of clients in versions that Kafka 4 refuses, by what it takes, or as their broker
+    says: one from 3.7 on does. Up to 3.9.1 it says so of JoinGroup too (KAFKA-19494)."""
+    least = F.create_map(*map(F.lit, chain.from_iterable(LEAST_OF_KAFKA_4.items())))
+    is_too_old = F.col("api_version") < F.try_element_at(least, "api_key")
+    is_told = F.col("is_deprecated") & (F.col("api_key") != int(ApiKey.JOIN_GROUP))
+    is_refused = is_told | F.coalesce(is_too_old, F.lit(False))
+    of_clients = calls.filter((F.col("origin") == "client") & is_refused)
     keys = ("cluster", *SOFTWARE, "client", "api", "api_version")
     return of_clients.groupBy(*keys).agg(F.sum("requests").alias("requests"))
 
