@@ -729,7 +729,7 @@ _kipctl() {
         'kipctl request-log pack') words='' options='--to --timezone --master --conf --start-timeout --scratch --output --help' ;;
         'kipctl analyze') words='runs request-log' options=--help ;;
         'kipctl analyze runs') words='' options='--by --window --limit --since --before --master --conf --start-timeout --scratch --output --save --help'; [[ $current == -* ]] || { _kipctl_known RUN...; return; } ;;
-        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --since --before --price-per-gb --master --conf --start-timeout --scratch --output --save --html --help' ;;
+        'kipctl analyze request-log') words='' options='--by --timezone --broker-at --since --before --price-per-gb --follow --master --conf --start-timeout --scratch --output --save --html --help' ;;
         'kipctl runs') words='list show repair compare export remove' options=--help ;;
         'kipctl runs list') words='' options='--output --help' ;;
         'kipctl runs show') words='' options='--output --help'; [[ $current == -* ]] || { _kipctl_known RUN; return; } ;;

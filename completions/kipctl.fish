@@ -879,6 +879,7 @@ complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l broker-at -x -
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l since -x -d 'Leave out what is earlier than a time: 2026-01-31T12:00:00'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l before -x -d 'Leave out what is later'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l price-per-gb -x -d 'Of bytes across racks'
+complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l follow -d 'Go on with what is written, and say what is new, until Ctrl-C'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l master -x -d 'Where Spark runs: local[N], spark://HOST:PORT, yarn, sc://HOST'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l conf -x -d 'A setting of Spark\'s, before those of its own configuration; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl analyze request-log' -l start-timeout -x -d 'How long to wait for the first executor of a cluster'

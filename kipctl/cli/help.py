@@ -196,6 +196,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "analyze request-log": (
         "kipctl analyze request-log kafka-request.log --by client_id",
         "kipctl analyze request-log packed --since 2026-01-31T12:00",
+        "kipctl analyze request-log /var/log/kafka/kafka-request.log --follow",
     ),
     "report": ("kipctl report before", "kipctl report before after --html both.html"),
     "runs list": ("kipctl runs list",),

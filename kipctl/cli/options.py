@@ -369,16 +369,20 @@ def started_spark(
     *,
     compiles: bool = False,
     ships_python: bool = False,
+    follows: bool = False,
 ) -> "Iterator[SparkSession]":
-    """A session of Spark for what reads these inputs. Raises UsageError, and what Spark does."""
+    """A session of Spark for what reads these inputs, or `follows` them, and does not say then what
+    Spark is at. Raises UsageError, and what Spark does."""
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.session import spark_session
 
     with (
-        environment.progress(f"Starting Spark on {place.master}.") as progress,
+        environment.progress(
+            f"{'Following with' if follows else 'Starting'} Spark on {place.master}."
+        ) as progress,
         spark_session(
             place,
-            progress,
+            (lambda _: None) if follows else progress,
             is_light=is_little(inputs),
             compiles=compiles,
             inputs=inputs,

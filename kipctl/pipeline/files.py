@@ -222,15 +222,15 @@ def _without_links(path: Path, seen: set[Path]) -> list[Path]:
     seen.add(real)
     if not real.is_dir():
         # By its name Spark knows how a file is packed, and passes it over.
-        return [path if real.suffix != path.suffix or _is_hidden(real.name) else real]
-    inside = [child for child in sorted(real.iterdir()) if not _is_hidden(child.name)]
+        return [path if real.suffix != path.suffix or is_hidden(real.name) else real]
+    inside = [child for child in sorted(real.iterdir()) if not is_hidden(child.name)]
     found = [_without_links(child, seen) for child in inside]
     if found == [[child] for child in inside]:
         return [real]
     return [place for places in found for place in places]
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     """Whether Spark passes over a file or folder of this name."""
     return name.startswith(("_", "."))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kipctl.errors import UsageError, refusals_reported
 from kipctl.next_step import Command, NextStep
+from kipctl.pipeline.place import Place
 from kipctl.trace.store import RUN_FILE
 
 _WILDCARDS = re.compile(r"[*?\[{]")
@@ -63,6 +64,26 @@ def why_not_read(path: str) -> str:
     return (
         "Spark does not unpack it: unpack it, or pack it as .gz" if name.endswith(_PACKED) else ""
     )
+
+
+def check_followed(paths: Iterable[str], place: Place) -> None:
+    """Raise UsageError for what --follow cannot read: other places than this machine, and packs."""
+    if not place.is_local:
+        raise UsageError(
+            "--follow reads files of this machine, and executors elsewhere do not see them.",
+            "Leave --master out.",
+        )
+    for path in paths:
+        here = _here(path)
+        if here is None and "://" in path:
+            raise UsageError(
+                f"--follow reads files of this machine, and {path} is elsewhere.",
+                "Leave --follow out, or run kipctl where the files are written.",
+            )
+        if here is not None and any(here.glob("_pack.*.json")):
+            raise UsageError(
+                f"{path} is a pack, and nothing is written to it.", "Follow the logs themselves."
+            )
 
 
 @refusals_reported()

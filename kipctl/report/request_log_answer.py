@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from kipctl.counts import agreeing, counted, first_few, format_bytes
-from kipctl.documents.analysis import LoggedCluster, RequestLogAnalysis
+from kipctl.documents.analysis import LoggedCluster, LoggedFinding, RequestLogAnalysis
 from kipctl.documents.log_traffic import Talker
 from kipctl.errors import did_you_mean
 from kipctl.next_step import Command
@@ -56,17 +56,21 @@ def _finding_sentences(document: RequestLogAnalysis) -> Iterator[str]:
     for cluster in document["clusters"]:
         for finding in cluster["findings"]:
             if finding["severity"] != Severity.NOTE:
-                who = f"{finding['software']} {finding['version']}"
-                clients = f", {', '.join(finding['client_ids'])}" if finding["client_count"] else ""
-                more = finding["client_count"] - len(finding["client_ids"])
-                clients += f" and {more:,} more" if more else ""
-                known = f" Known: {known_in_words(finding)}." if finding["known"] else ""
-                yield (
-                    f"{finding['id']} ({finding['severity']}): {who}{clients} {finding['does']},"
-                    f" {finding['times']:,} of {finding['of']:,} times."
-                    f" {finding['costs']} {finding['change']}{known} More: "
-                    + Command("explain", finding["id"])
-                )
+                yield finding_sentence(finding)
+
+
+def finding_sentence(finding: LoggedFinding) -> str:
+    """Who does what, how often, what that costs and what to change."""
+    who = f"{finding['software']} {finding['version']}"
+    clients = f", {', '.join(finding['client_ids'])}" if finding["client_count"] else ""
+    more = finding["client_count"] - len(finding["client_ids"])
+    clients += f" and {more:,} more" if more else ""
+    known = f" Known: {known_in_words(finding)}." if finding["known"] else ""
+    return (
+        f"{finding['id']} ({finding['severity']}): {who}{clients} {finding['does']},"
+        f" {finding['times']:,} of {finding['of']:,} times. {finding['costs']} {finding['change']}"
+        f"{known} More: " + Command("explain", finding["id"])
+    )
 
 
 def _not_in_the_logs(document: RequestLogAnalysis) -> Iterator[str]:

@@ -236,7 +236,10 @@ ARGUMENTS = {
     "clusters remove": ("never --yes",),
     "clusters test": ("never", "one --cluster other", "one --bootstrap-server 127.0.0.1:1"),
     "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
-    "analyze request-log": ("''", "{none}", "{log} {none}"),
+    "analyze request-log": (
+        *("''", "{none}", "{log} {none}", "hdfs://h/logs --follow"),
+        *("{log} --follow --master yarn", "{log} --follow --before 2026-01-31T12:00:00"),
+    ),
     "request-log pack": ("'' --to {new}", "{none} --to {new}", "{log} {none} --to {new}"),
     **dict.fromkeys(("undo", *(f"changes {v}" for v in CHANGES[1:4]), "changes cancel"), ("''",)),
     "experiment run": ("{none}", "{folder}", "{log}"),

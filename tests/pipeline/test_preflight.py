@@ -9,7 +9,8 @@ import pytest
 
 from kipctl.errors import UsageError
 from kipctl.pipeline.inputs import is_little
-from kipctl.pipeline.preflight import check_logs, check_runs, check_save
+from kipctl.pipeline.place import Place
+from kipctl.pipeline.preflight import check_followed, check_logs, check_runs, check_save
 from kipctl.trace.stored_runs import path_of
 
 TOO_LONG = "x" * 300
@@ -50,3 +51,21 @@ def test_what_cannot_be_looked_at_is_not_little(tmp_path: Path) -> None:
     (tmp_path / "a.log").touch()
     assert is_little([str(tmp_path)])
     assert not is_little([str(tmp_path), str(tmp_path / TOO_LONG)])
+
+
+@pytest.mark.parametrize(
+    ("path", "master", "why"),
+    [
+        ("logs", "spark://127.0.0.1:7077", "executors elsewhere"),
+        ("s3a://bucket/logs", "local[*]", "is elsewhere"),
+        ("packed", "local[2]", "is a pack"),
+    ],
+)
+def test_what_is_not_followed(tmp_path: Path, path: str, master: str, why: str) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "_pack.1.json").touch()
+    named = path if "://" in path else str(tmp_path / path)
+    with pytest.raises(UsageError, match=why):
+        check_followed([str(tmp_path / "logs"), named], Place(master))
+    check_followed([str(tmp_path / "logs"), str(tmp_path / "*.log")], Place())

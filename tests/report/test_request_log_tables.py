@@ -7,6 +7,7 @@ from test_request_log_page import cluster, fleet_row, log
 
 from kipctl.report.formats import OutputFormat
 from kipctl.report.request_log_answer import request_log_answer
+from kipctl.report.request_log_look import look_sentences
 from kipctl.report.request_log_tables import request_log_tables
 from kipctl.report.tables import Report, Table, paragraphs
 
@@ -116,3 +117,27 @@ def test_rates_say_of_how_long_a_time_they_are() -> None:
     of["brokers"] = [broker(number, 298.8 + number / 10) for number in range(1, 7)]
     note = "Rates are by how long each broker's own log lasts: from 298.9 s (broker 1) to 299.4 s"
     assert any(each.startswith(note) for each in tables(of)["metadata"].notes)
+
+
+def looked_at(read: int, errors: int, *found: dict[str, Any]) -> dict[str, Any]:
+    """A log as it was at a look."""
+    of = {**cluster("one"), "findings": list(found), "produce_errors": {"6": errors}}
+    return {**log(of), "lines": {"read": read, "broken": read // 100}}
+
+
+def test_a_look_says_what_is_new() -> None:
+    """Findings that were not there, the worst first, then lines, errors and how far behind."""
+    java, old = finding("java"), {**finding("old"), "severity": "problem"}
+    note = {**finding("java"), "severity": "note"}
+    first, more = looked_at(80, 3, java, note), looked_at(1280, 3, java, old, finding("new"))
+    said = [*look_sentences(None, first, 2.25)]
+    assert [of.partition(" says")[0] for of in said] == [
+        "metadata-storm (warning): java 1",
+        "80 lines more, 80 in all; 3 errors to Produce and Fetch; 2.2 s behind.",
+    ]
+    said = [*look_sentences(first, more, None)]
+    assert [of.partition(" says")[0] for of in said] == [
+        "metadata-storm (problem): old 1",
+        "metadata-storm (warning): new 1",
+        "1,200 lines more, 1,280 in all, 12 broken; 0 errors to Produce and Fetch.",
+    ]

@@ -1,9 +1,11 @@
 """`kipctl analyze`: recorded runs and broker request logs into tables, on Spark."""
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer.core import TyperGroup
 
+from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.options import (
@@ -23,6 +25,10 @@ from kipctl.durations import Duration
 from kipctl.pipeline.keys import LOG_KEYS, RUN_KEYS
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, paragraphs
+
+if TYPE_CHECKING:
+    from kipctl.documents.analysis import RequestLogAnalysis
+    from kipctl.pipeline.request_log.follow import Following, Look
 
 
 class _RunsUnlessNamed(TyperGroup):
@@ -97,6 +103,7 @@ def runs(
 
 
 @app.command("request-log")
+@combined(exclusive=(("--follow", "--html"), ("--follow", "--before")))
 def request_log(
     environment: Environment,
     path: Annotated[list[str], argument("PATH...", "Files, folders or wildcards; .gz too; packs.")],
@@ -124,6 +131,10 @@ def request_log(
     price_per_gb: Annotated[
         float | None, option("Of bytes across racks.", min=0, callback=finite)
     ] = None,
+    follow: Annotated[
+        bool,
+        option("Go on with what is written, and say what is new, until Ctrl-C."),
+    ] = False,
     save: SaveOption = None,
     html: HtmlOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -135,9 +146,10 @@ def request_log(
     """
     from kipctl import __version__
     from kipctl.pipeline.period import parse_period
-    from kipctl.pipeline.preflight import check_logs, check_save
+    from kipctl.pipeline.preflight import check_followed, check_logs, check_save
     from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
     from kipctl.pipeline.request_log.files import check_period, parse_timezones
+    from kipctl.pipeline.request_log.follow import following
     from kipctl.pipeline.request_log.over_time import over_time
     from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.saving import make_new
@@ -146,6 +158,8 @@ def request_log(
     from kipctl.report.request_log_tables import request_log_tables
 
     place = on.place
+    if follow:
+        check_followed(path, place)
     question = LogQuestion(_names(by or []), price_per_gb)
     period = check_period(parse_period(since, before))
     zones, brokers = parse_timezones(timezone or ()), parse_broker_at(broker_at or ())
@@ -153,12 +167,17 @@ def request_log(
     check_save(save)
     if html:
         check_html(html)
-    with started_spark(environment, place, path, ships_python=True) as spark:
+    with started_spark(environment, place, path, ships_python=True, follows=follow) as spark:
         if save:
             make_new(spark, save)
-        log = read_request_log(spark, path, zones, period, brokers, by_time=html is not None)
-        document = analyse(log, question, save)
-        in_time = over_time(log) if html else []
+        if follow:
+            with following(spark, path, question, zones, period, brokers) as written:
+                _show_looks(environment, written)
+                document = written.document(save)
+        else:
+            log = read_request_log(spark, path, zones, period, brokers, by_time=html is not None)
+            document = analyse(log, question, save)
+            in_time = over_time(log) if html else []
     for cluster in document["clusters"]:
         not_known = sum(cluster["requests_of_unknown_brokers"].values())
         if 2 * not_known > cluster["requests_served"]:
@@ -175,6 +194,25 @@ def request_log(
     tables = request_log_tables(document)
     report = Report("analyze request-log", document, tables, opening=opening, fits_screen=True)
     environment.report(report, output)
+
+
+def _show_looks(environment: Environment, log: "Following") -> None:
+    """Say what is new in the log, until a signal to end."""
+    from kipctl.report.request_log_look import look_sentences
+    from kipctl.signals import noted_signals
+
+    before: RequestLogAnalysis | None = None
+
+    def tell(look: "Look") -> None:
+        nonlocal before
+        at = datetime.now().isoformat(sep=" ", timespec="seconds")
+        for sentence in look_sentences(before, look.document, look.behind):
+            environment.message(f"{at} {sentence}")
+        before = look.document
+
+    with noted_signals() as has_ended:
+        environment.message("Ctrl-C (or SIGTERM) ends it, and prints what was found.")
+        log.until(has_ended, tell)
 
 
 def _names(options: list[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from kipctl.pipeline.preflight import is_zone
 _ZSTANDARD = "io.airlift.compress.zstd.ZstdCodec"
 LONGEST_LINE = 64 << 20
 """Bytes. A line of Metadata has about 150 for each partition; what is longer is no text."""
-_DATA_OF_KAFKA = r"^\d{20}[.-]"
+DATA_OF_KAFKA = r"^\d{20}[.-]"
 """How names of segments, indexes and snapshots begin (Kafka's `LogFileUtils`)."""
 _CLOCK_MARGIN_US = 3600 * 1_000_000
 """A file is written to after its last line is timed; clocks of brokers and storage differ."""
@@ -88,7 +88,7 @@ def _lines(spark: SparkSession, roots: Sequence[str], period: Period = ALWAYS) -
 
 
 def _holds_lines() -> Column:
-    return ~F.col("_metadata.file_name").rlike(_DATA_OF_KAFKA)
+    return ~F.col("_metadata.file_name").rlike(DATA_OF_KAFKA)
 
 
 def earliest_us(since: Moment) -> int:

@@ -99,13 +99,17 @@ def read_request_log(
     more, when it is known how long they last.
     """
     check_period(period)
-    name = ", ".join(paths)
     read = _read(spark, paths, timezones, period, by_time=by_time)
+    if not read.summary.requests:
+        raise _nothing_found(spark, paths, period, read.summary)
+    return log_of(", ".join(paths), read, broker_at)
+
+
+def log_of(name: str, read: "ReadRows", broker_at: Mapping[str, int] | None = None) -> RequestLog:
+    """The log of this `name`, of what was read of it. Raises PipelineError if no request was."""
     rows, summary = read.rows, read.summary
     if summary.copies:
         rows = rows.filter(~F.col("file").isin(list(summary.copies)))
-    if not summary.lines[Kind.PARSED] + summary.lines[Kind.BROKEN]:
-        raise _nothing_found(spark, paths, period, summary)
     broken = _broken_lines(rows, read, summary.broken_files) if summary.broken_files else ()
     envelopes = Counter[str]()
     for (_, envelope, kind), count in summary.envelopes.items():
@@ -119,7 +123,7 @@ def read_request_log(
         places = places_of(summary.seen, broker_at, votes)
     nodes = nodes_of(summary.seen)
     logged = logged_by(summary.seen, places)
-    place_rows = _rows_of(spark, places, logged)
+    place_rows = _rows_of(rows.sparkSession, places, logged)
     groups = groups_of(rows, read.slice_us)
     return RequestLog(
         name=name,
@@ -146,6 +150,17 @@ def read_request_log(
     )
 
 
+def reading_of(timezones: Timezones, zones: Mapping[str, str], period: Period) -> Reading:
+    """How lines of a period are read; `zones` are those of files that have one of their own."""
+    since, before = period.since, period.before
+    return Reading(
+        timezones.everywhere or "UTC",
+        zones,
+        since.us if since else None,
+        before.us if before else None,
+    )
+
+
 class OpenedText(NamedTuple):
     """Lines that were read: `rows` of ROWS, their summary, and how files had to be opened."""
 
@@ -168,14 +183,27 @@ def read_text(text: DataFrame, reading: Reading) -> OpenedText:
         how = further
 
 
-class _Read(NamedTuple):
+def with_blocks_of(read: OpenedText, text: DataFrame) -> DataFrame:
+    """The rows, with blocks of files that were opened as they are, by which lines are numbered: for
+    those who keep rows without the text."""
+    if not read.how:
+        return read.rows
+    is_opened = F.col("file").isin(sorted(read.how))
+    blocks = text.filter(is_opened).groupBy("file", "block")
+    counted = blocks.agg(F.count("*").alias("requests"), F.min("id").alias("id"))
+    kept = read.rows.filter(~(is_opened & (F.col("kind") == Kind.BLOCK)))
+    told = counted.withColumn("kind", F.lit(str(Kind.BLOCK)))
+    return kept.unionByName(told, allowMissingColumns=True)
+
+
+class ReadRows(NamedTuple):
     """What was read of text and of packs: of the `text` files were opened as `how` says."""
 
     rows: DataFrame
     summary: Summary
-    text: DataFrame | None
-    how: Mapping[str, Way]
-    slice_us: int
+    text: DataFrame | None = None
+    how: Mapping[str, Way] = {}
+    slice_us: int = 0
 
 
 def _read(
@@ -185,17 +213,11 @@ def _read(
     period: Period,
     *,
     by_time: bool,
-) -> _Read:
+) -> ReadRows:
     packs, others = packs_among(spark, paths)
     text = text_of(spark, others, period) if others else None
     packed = rows_of_packs(packs, text, timezones, period)
-    since, before = period.since, period.before
-    reading = Reading(
-        timezones.everywhere or "UTC",
-        zones_of(spark, timezones),
-        since.us if since else None,
-        before.us if before else None,
-    )
+    reading = reading_of(timezones, zones_of(spark, timezones), period)
 
     def with_packed(rows: DataFrame) -> DataFrame:
         return rows if packed is None else rows.unionByName(packed)
@@ -213,7 +235,7 @@ def _read(
         if text is not None:
             in_slices = replace(reading, slice_us=slice_us)
             rows = with_packed(rows_of(opened(text, how), in_slices).transform(checkpointed))
-    return _Read(rows, summary, text, how, slice_us)
+    return ReadRows(rows, summary, text, how, slice_us)
 
 
 def _nothing_found(
@@ -327,7 +349,7 @@ def _calls(groups: DataFrame, places: DataFrame, nodes: Mapping[str, frozenset[N
     return parsed.join(places, ["file", "address"], "left").transform(with_caller, brokers)
 
 
-def _broken_lines(rows: DataFrame, read: _Read, files: Sequence[str]) -> tuple[BrokenLine, ...]:
+def _broken_lines(rows: DataFrame, read: ReadRows, files: Sequence[str]) -> tuple[BrokenLine, ...]:
     """The first BROKEN_SHOWN broken lines, by file and number. One of several pieces has the
     first's number.
 

@@ -13,7 +13,6 @@ from kipctl.documents.analysis import PackDocument
 from kipctl.errors import UsageError
 from kipctl.pipeline.files import Files, unquoted
 from kipctl.pipeline.jvm import of_table
-from kipctl.pipeline.request_lines.envelope import Way
 from kipctl.pipeline.request_lines.reader import Reading
 from kipctl.pipeline.request_lines.rows import Kind
 from kipctl.pipeline.request_log.files import (
@@ -25,7 +24,7 @@ from kipctl.pipeline.request_log.files import (
     zones_of,
 )
 from kipctl.pipeline.request_log.groups import of_kind
-from kipctl.pipeline.request_log.log import read_text
+from kipctl.pipeline.request_log.log import read_text, with_blocks_of
 from kipctl.pipeline.request_log.pack import SLICE_US, Pack, PackedFile, day_of, same_file
 from kipctl.pipeline.request_log.places import Place, places_of
 
@@ -198,14 +197,13 @@ def _packed(into: Pack, files: Sequence[LogFile], zone: str, zones: Zones) -> li
     """The files, with their rows written."""
     text = text_in(into.spark, files)
     reading = Reading(zone, {of.name: zones[of.name] for of in files}, slice_us=SLICE_US)
-    rows, summary, how = read_text(text, reading)
-    blocks = of_kind(rows, Kind.BLOCK)
+    read = read_text(text, reading)
+    blocks = of_kind(read.rows, Kind.BLOCK)
     first = F.min(F.when(F.col("text").isNotNull(), F.struct("block", "id", "text")))
     of_files = blocks.groupBy("file").agg(first["text"].alias("text"), F.sum("requests"))
     told = {file: (first, lines) for file, first, lines in of_files.collect()}
-    if how:
-        rows = _with_blocks_of(rows, text, how)
-    logs = _logs(into.spark, files, places_of(summary.seen))
+    rows = with_blocks_of(read, text)
+    logs = _logs(into.spark, files, places_of(read.summary.seen))
     by = rows.join(F.broadcast(logs), "file", "left").withColumn("day", day_of(F.col("slice")))
     batch = into.write(by)
     return [
@@ -216,16 +214,6 @@ def _packed(into: Pack, files: Sequence[LogFile], zone: str, zones: Zones) -> li
         )
         for of in files
     ]
-
-
-def _with_blocks_of(rows: DataFrame, text: DataFrame, how: Mapping[str, Way]) -> DataFrame:
-    """The rows, with blocks of files that were opened as they are, by which lines are numbered."""
-    is_opened = F.col("file").isin(sorted(how))
-    blocks = text.filter(is_opened).groupBy("file", "block")
-    counted = blocks.agg(F.count("*").alias("requests"), F.min("id").alias("id"))
-    kept = rows.filter(~(is_opened & (F.col("kind") == Kind.BLOCK)))
-    told = counted.withColumn("kind", F.lit(str(Kind.BLOCK)))
-    return kept.unionByName(told, allowMissingColumns=True)
 
 
 def _logs(spark: SparkSession, files: Sequence[LogFile], places: Iterable[Place]) -> DataFrame:

@@ -42,6 +42,11 @@ class Summary:
     refused_slots: frozenset[int]
 
     @property
+    def requests(self) -> int:
+        """Lines that hold the marker, whether they could be read or not."""
+        return self.lines[Kind.PARSED] + self.lines[Kind.BROKEN]
+
+    @property
     def lasts_us(self) -> int:
         """From the first answer to the last one."""
         first = min((span.first_us for span in self.spans.values()), default=0)

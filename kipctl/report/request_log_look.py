@@ -1,0 +1,42 @@
+"""What is said after each look at request logs that are still written."""
+
+from collections.abc import Iterator, Mapping
+
+from kipctl.counts import counted
+from kipctl.documents.analysis import LoggedFinding, RequestLogAnalysis
+from kipctl.report.request_log_answer import finding_sentence
+from kipctl.severity import Severity
+
+
+def look_sentences(
+    before: RequestLogAnalysis | None, now: RequestLogAnalysis, behind: float | None
+) -> Iterator[str]:
+    """Findings but notes that were not there `before`, the worst first; then how many lines and
+    errors have come, and how long ago (seconds) the last request that was read was answered."""
+    known = _findings(before) if before else {}
+    new = [one for key, one in _findings(now).items() if key not in known]
+    yield from map(finding_sentence, sorted(new, key=lambda one: Severity(one["severity"]).rank))
+    lines = now["lines"]["read"] - (before["lines"]["read"] if before else 0)
+    broken = now["lines"]["broken"] - (before["lines"]["broken"] if before else 0)
+    errors = _errors(now) - (_errors(before) if before else 0)
+    said = f"{counted(lines, 'line')} more, {now['lines']['read']:,} in all"
+    said += f", {broken:,} broken" if broken else ""
+    said += f"; {counted(errors, 'error')} to Produce and Fetch"
+    yield f"{said}." if behind is None else f"{said}; {behind:,.1f} s behind."
+
+
+def _findings(document: RequestLogAnalysis) -> Mapping[tuple[str | None, ...], LoggedFinding]:
+    return {
+        (cluster["cluster_id"], one["id"], one["severity"], one["software"], one["version"]): one
+        for cluster in document["clusters"]
+        for one in cluster["findings"]
+        if one["severity"] != Severity.NOTE
+    }
+
+
+def _errors(document: RequestLogAnalysis) -> int:
+    return sum(
+        sum(of.values())
+        for cluster in document["clusters"]
+        for of in (cluster["produce_errors"], cluster["fetch_errors"])
+    )
