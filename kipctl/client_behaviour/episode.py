@@ -171,12 +171,14 @@ class Episode:
         *,
         is_named: bool,
         leads: bool,
+        is_back: bool = False,
         was_behind: bool = False,
     ) -> None:
         """An attempt went out. `is_named`: Metadata named that broker to the client since the
-        first refusal; `leads`: it led the partition by then, as far as is known; `was_behind`: it
-        may have been under way for long, as a broker had answered another request of its connection
-        first, or whoever looks on was late."""
+        first refusal; `leads`: it led the partition by then, as far as is known; `is_back`: over
+        that connection it was refused before, and may have waited in the client since, for what it
+        had under way there; `was_behind`: it may have been under way for long, as a broker had
+        answered another request of its connection first, or whoever looks on was late."""
         is_elsewhere = broker != self.broker and connection != self.connection
         if is_elsewhere and self.reaction_us is None:
             self.reaction_us = now_us - self.last_us
@@ -190,7 +192,7 @@ class Episode:
             return
         if is_elsewhere:
             self._is_decided = True
-            if not is_named and broker not in self._usable:
+            if not (is_named or is_back or broker in self._usable):
                 self.strayed = self._strays.get(broker)
             if self.hint is not None:
                 if not self._is_hinted(broker):

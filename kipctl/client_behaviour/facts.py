@@ -71,7 +71,8 @@ class EpisodeFact(NamedTuple):
     is_not_ready: bool = False
     """The leader that the hint named refused more than NOT_READY_TIMES."""
     is_long: bool = False
-    """From the first refusal to the end, or what was seen last, it took LONG_US or longer."""
+    """It took LONG_US or longer from the first refusal until it went to the leader, or else to the
+    end, or to what was seen last: the leader itself may be slow to answer."""
     few_refusals: bool = False
     """There were FEW_REFUSALS or fewer."""
     doubt: Doubt | None = None
@@ -82,6 +83,7 @@ class EpisodeFact(NamedTuple):
         cls, api: int, episode: Episode, end: End, until_us: int, doubts: Iterable[Doubt] = ()
     ) -> "EpisodeFact":
         """Of an episode that lasted until then."""
+        lasted_us = until_us - episode.first_us
         return cls(
             api=api,
             outcome=episode.outcome,
@@ -94,7 +96,7 @@ class EpisodeFact(NamedTuple):
             is_refreshed=episode.is_refreshed,
             strayed=episode.strayed,
             is_not_ready=episode.not_ready > NOT_READY_TIMES,
-            is_long=until_us - episode.first_us >= LONG_US,
+            is_long=(lasted_us if episode.wait_us is None else episode.wait_us) >= LONG_US,
             few_refusals=episode.refusals <= FEW_REFUSALS,
             doubt=next(iter(doubts), None),
         )

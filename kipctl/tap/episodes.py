@@ -5,6 +5,7 @@ Batches need not be known again. Times are monotonic microseconds.
 """
 
 from collections import Counter, deque
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -78,6 +79,13 @@ class _Open:
     """Findings of which it was said to be a sign."""
     refused_over: dict[int, int] = field(default_factory=dict)
     """By broker, the connection over which it refused; UNKNOWN for several."""
+    refused_before: dict[int, int] = field(default_factory=dict)
+    """The same of the episode before, if that was over just then."""
+
+    def is_back(self, way: Way) -> bool:
+        """Whether it was refused over that connection already."""
+        over = self.refused_over.get(way.broker), self.refused_before.get(way.broker)
+        return way.connection in over
 
     @property
     def seen_us(self) -> int:
@@ -138,8 +146,10 @@ class Episodes:
     over: deque[_Over] = field(default_factory=deque)
     _producers: dict[PartitionId, int] = field(default_factory=dict)
     """The idempotent producer that sent to a partition last."""
-    _asked_us: int = -REFRESH_US
-    """When the client asked for Metadata last."""
+    _looked_us: int = -REFRESH_US
+    """When the client asked for Metadata last, or was answered."""
+    _awaited: set[Hashable] = field(default_factory=set)
+    """Requests for Metadata that are under way."""
 
     def refused(
         self,
@@ -170,9 +180,10 @@ class Episodes:
         if state is None:
             episode = Episode.begin(*way, now_us, hint)
             episode.is_fenced = is_fenced
-            if self._asked_us >= now_us - REFRESH_US // 2:
+            if self._awaited or self._looked_us >= now_us - REFRESH_US // 2:
                 episode.is_refreshed = True
-            if is_metadata_older and (carried := self.carried.get(about)):
+            carried = self.carried.get(about)
+            if is_metadata_older and carried:
                 # Another process of its name may be at the older leader still.
                 was_there = carried.until_us - _LOOKED_AT_US < sent_us - PAUSE_US
                 was_there &= carried.refused_over.get(way.broker) == way.connection
@@ -185,6 +196,7 @@ class Episodes:
                 {known[0]: 0} if known[0] not in (UNKNOWN, way.broker) else {},
                 sent_us,
                 refused_over={way.broker: way.connection},
+                refused_before=carried.refused_over if carried else {},
             )
             return
         if state.refused_over.setdefault(*way) != way.connection:
@@ -224,14 +236,16 @@ class Episodes:
                 state.generation,
                 state.named_us,
                 refused_over=state.refused_over,
+                refused_before=state.refused_before,
             )
         state.last_sent_us = now_us
         self.look_until_us = now_us + _ABANDONED_US
         is_named = state.named_us.get(way.broker, _NOT_NAMED) <= now_us
         was_behind = bool(self.watch.late_us) and bool(self.watch.doubts(BACKOFF_US))
+        what = {"is_named": is_named, "leads": leads, "is_back": state.is_back(way)}
         for episode in (state.episode, state.again):
             if episode is not None:
-                episode.sent(*way, now_us, is_named=is_named, leads=leads, was_behind=was_behind)
+                episode.sent(*way, now_us, **what, was_behind=was_behind)
         if state.reached == UNKNOWN and state.episode.wait_us is not None:
             state.reached = way.broker
 
@@ -266,11 +280,17 @@ class Episodes:
             state.named_last = leader
         state.episode.metadata_answered()
 
-    def asked_metadata(self, now_us: int) -> None:
+    def asked_metadata(self, request: Hashable, now_us: int) -> None:
         """The client asks for Metadata."""
-        self._asked_us = now_us
+        self._looked_us = now_us
+        self._awaited.add(request)
         for state in (*self.open.values(), *(over.one for over in self.over)):
             state.episode.is_refreshed = True
+
+    def metadata_over(self, request: Hashable, now_us: int) -> None:
+        """That request for Metadata was answered, or is lost."""
+        self._looked_us = now_us
+        self._awaited.discard(request)
 
     def tick(self, now_us: int, is_gone: bool) -> None:
         """Close what the client has given up; all of it once it is gone."""

@@ -1,6 +1,6 @@
 """What the tap reads in Metadata: what clients ask for and why, and the leaders they are shown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from kipctl.client_behaviour.facts import Event
@@ -9,6 +9,7 @@ from kipctl.protocol.metadata_frames import MetadataFrame
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.tap.apis import FETCH, METADATA, PRODUCE
 from kipctl.tap.clients import Client, MetadataAnswer
+from kipctl.tap.leaders import PartitionId
 from kipctl.tap.rewrite import read_answer, read_request, with_body, with_brokers_translated
 from kipctl.tap.route import Api, Flight
 from kipctl.trace.codes import MetadataCause
@@ -31,7 +32,7 @@ class MetadataApi(Api):
             asked = [leaders.topic(topic.name or topic.topic_id.bytes) for topic in body.topics]
         # As long as it looks for a leader that is what it asks for.
         leader_error = client.leader_error or bool(client.episodes.open)
-        client.episodes.asked_metadata(flight.sent_us)
+        client.episodes.asked_metadata(self._request(flight), flight.sent_us)
         client.unreachable.asked_metadata()
         if not (leader_error or client.had_error):
             self._note_what_is_asked(client, asked, flight.sent_us)
@@ -46,6 +47,7 @@ class MetadataApi(Api):
     def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
         """See `Api`."""
         observer, client = self._observer, flight.client
+        client.episodes.metadata_over(self._request(flight), now_us)
         answer = MetadataFrame(frame[4:], flight.version)
         topics = dict(observer.shown.read(answer))
         if answer.end() == ErrorCode.REBOOTSTRAP_REQUIRED:
@@ -78,6 +80,14 @@ class MetadataApi(Api):
         if client.waiting:
             client.answers.append(MetadataAnswer(flight.sent_us, seen_us, shown))
         return with_brokers_translated(answer, self._route.translate)
+
+    def lost(self, flight: Flight, now_us: int) -> Iterable[PartitionId]:
+        """See `Api`."""
+        flight.client.episodes.metadata_over(self._request(flight), now_us)
+        return ()
+
+    def _request(self, flight: Flight) -> tuple[int, int]:
+        return self._route.number, flight.correlation_id
 
     def _note_what_is_asked(self, client: Client, asked: list[str] | None, now_us: int) -> None:
         """More than it needs, by a client that has been at work for a while."""

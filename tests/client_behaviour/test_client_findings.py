@@ -144,6 +144,9 @@ def test_of_namesakes_only_what_brokers_do_is_said() -> None:
         ("kgo", "v1.20.7", "other-connections-cut", "1.21"),
         ("kgo", "v1.21.6", "other-connections-cut", None),
         ("librdkafka", "2.3.0", "metadata-storm", "2.4"),
+        ("platformatic-kafka", "2.12.1", "metadata-storm", ""),
+        ("platformatic-kafka", "1.35.0", "session-churn", "2.3"),
+        ("platformatic-kafka", "2.7.0", "session-churn", None),
         ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", "hint-waited", ""),
         # Seen on a scripted cluster: nobody has written of it elsewhere.
         ("kgo", "v1.22.3", "hint-no-refresh", None),

@@ -141,6 +141,21 @@ def asking_alike(client: str) -> list[Line]:
     ]
 
 
+def blind(client: str, at: float) -> list[Line]:
+    """It is refused without a hint, goes on at the same broker, and does not look."""
+    return [refused(1, at + 500 * number, client) for number in range(16)]
+
+
+def awaiting(client: str, at: float) -> list[Line]:
+    """It has asked a broker that is paused, which tells it a while after the refusal."""
+    return [shown(3, at + 3000, client, 2, 8, took_ms=6000), *blind(client, at)]
+
+
+def knowing(client: str, at: float) -> list[Line]:
+    """It goes to the leader at once, which takes its time."""
+    return [refused(1, at, client), produced(2, at + 8000, client, took_ms=7990)]
+
+
 def starting(client: str) -> list[Line]:
     return [
         connected(1, 30_000, client),
@@ -179,6 +194,9 @@ def clients(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
         storming("storm.host"),
         asking_alike("alike.host"),
         starting("new"),
+        blind("blind", 70_000),
+        awaiting("awaiting", 80_000),
+        knowing("knowing", 90_000),
         [produced(1, at, "deprecated", software=OLD) for at in (100, 200, 300)],
         *(long_lived(f"old{number}", 1000 * number + 5000) for number in range(5)),
     ]
@@ -235,7 +253,11 @@ def test_findings_are_those_of_the_tap(clients: dict[str, Any]) -> None:
     # Ten clients followed one hint each: no one of them is enough.
     unrefreshed = found["hint-no-refresh", JAVA[0]]
     assert (unrefreshed["client_count"], unrefreshed["client_ids"]) == (0, [])
-    assert {id for id, _ in found} == {"hint-hot-loop", "metadata-storm", "hint-no-refresh"}
+    unasked = found["no-metadata-after-6", JAVA[0]]
+    assert (unasked["times"], unasked["client_ids"]) == (1, ["blind@10.9.0.7"])
+    assert {id for id, _ in found} == {
+        *("hint-hot-loop", "metadata-storm", "no-metadata-after-6", "hint-no-refresh")
+    }
 
 
 def test_the_answer_begins_with_findings_and_leaves_notes_to_the_table(

@@ -14,7 +14,10 @@ FINDINGS = (
         change="Update the client, or set its retry backoff and Metadata interval higher.",
         is_it=events(Event.ALIKE_METADATA),
         least=2,
-        known=(Affected("librdkafka", (2, 1), (2, 4), "confluentinc/librdkafka#4577"),),
+        known=(
+            Affected("librdkafka", (2, 1), (2, 4), "confluentinc/librdkafka#4577"),
+            Affected("platformatic-kafka", (0,), None, "platformatic/kafka@9031cc4"),
+        ),
     ),
     Finding(
         id="metadata-everything",

@@ -57,6 +57,7 @@ FINDINGS = (
         change="Update the client.",
         is_it=events(Event.SESSION_LOST),
         least=2,
+        known=(Affected("platformatic-kafka", (0,), (2, 3), "platformatic/kafka#315"),),
     ),
     Finding(
         id="position-loop",

@@ -7,7 +7,7 @@ client was shown before the log, or from one that did nothing more, only the tap
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kipctl.client_behaviour.doubt import Doubt
@@ -37,7 +37,7 @@ from kipctl.severity import Severity
 
 _SECOND_US = 1_000_000
 _MOST_SECONDS = 12
-"""Of an episode: clients are followed for 10 to 20 s."""
+"""Of an episode, or of a request for Metadata: clients are followed for 10 to 20 s."""
 _CLIENTS_NAMED = 10
 
 
@@ -48,7 +48,7 @@ def episode_facts(episodes: DataFrame, metadata: DataFrame, log: RequestLog) -> 
     `episodes` are those of `behaviours.behaviour_counts`, `metadata` those of
     `metadata.metadata_requests`.
     """
-    lasts_us = F.coalesce("ended_us", "last_us") - F.col("first_error_us")
+    lasts_us = F.coalesce("wait_us", F.coalesce("ended_us", "last_us") - F.col("first_error_us"))
     reaction = F.col("reaction_us")
     pace = (
         F.when(reaction.isNull(), Pace.NOT_SEEN.value)
@@ -101,25 +101,18 @@ def with_refreshes(episodes: DataFrame, metadata: DataFrame, log: RequestLog) ->
     asked = metadata.select(
         "cluster",
         client_key().alias("client"),
-        F.floor(F.col("sent_us") / _SECOND_US).alias("_second"),
         "sent_us",
+        "received_us",
+        F.explode(_seconds("sent_us", "received_us")).alias("_second"),
     )
     numbered = episodes.withColumns(
         {"_id": F.monotonically_increasing_id(), "_from_us": from_us, "_to_us": to_us}
     )
-    seconds = F.sequence(
-        F.floor(F.col("_from_us") / _SECOND_US),
-        F.least(
-            F.floor(F.col("_to_us") / _SECOND_US),
-            F.floor(F.col("_from_us") / _SECOND_US) + _MOST_SECONDS,
-        ),
-    )
+    seconds = F.explode(_seconds("_from_us", "_to_us")).alias("_second")
     refreshed = (
-        numbered.select(
-            "_id", "cluster", "client", "_from_us", "_to_us", F.explode(seconds).alias("_second")
-        )
+        numbered.select("_id", "cluster", "client", "_from_us", "_to_us", seconds)
         .join(asked, ["cluster", "client", "_second"])
-        .filter((F.col("sent_us") >= F.col("_from_us")) & (F.col("sent_us") <= F.col("_to_us")))
+        .filter((F.col("received_us") >= F.col("_from_us")) & (F.col("sent_us") <= F.col("_to_us")))
         .select("_id")
         .distinct()
         .withColumn("_asked", F.lit(True))
@@ -127,6 +120,12 @@ def with_refreshes(episodes: DataFrame, metadata: DataFrame, log: RequestLog) ->
     joined = numbered.alias("of").join(refreshed.alias("asked"), "_id", "left")
     is_refreshed = F.coalesce("asked._asked", F.when(is_told, F.lit(False)))
     return joined.select("of.*", is_refreshed.alias("is_refreshed"))
+
+
+def _seconds(from_us: str, to_us: str) -> Column:
+    """Those of a time."""
+    first, last = F.floor(F.col(from_us) / _SECOND_US), F.floor(F.col(to_us) / _SECOND_US)
+    return F.sequence(first, F.least(last, first + _MOST_SECONDS))
 
 
 def metadata_facts(metadata: DataFrame) -> DataFrame:
