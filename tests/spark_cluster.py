@@ -213,7 +213,7 @@ def _classes() -> list[str]:
 def _line(log: Path, wanted: re.Pattern[str]) -> re.Match[str]:
     """The line that the daemon writes when it is there."""
     deadline = time.monotonic() + _TIMEOUT_S
-    while not (found := wanted.search(log.read_text(errors="replace"))):
+    while not (match := wanted.search(log.read_text(errors="replace"))):
         assert time.monotonic() < deadline, f"{log}: {log.read_text(errors='replace')}"
         time.sleep(0.05)
-    return found
+    return match

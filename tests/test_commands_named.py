@@ -41,14 +41,14 @@ def plain_texts(tree: ast.AST) -> Iterator[ast.Constant]:
 
 
 def test_no_plain_text_names_a_command() -> None:
-    found = [
+    places = [
         f"{file}:{text.lineno}: {text.value}"
         for file in FILES
         if str(file) not in OF_HELP
         for text in plain_texts(parsed(file))
         if NAMED.search(text.value) and text.value != MARK
     ]
-    assert not found, "Command(...) of kipctl.next_step lets who prints it name the cluster."
+    assert not places, "Command(...) of kipctl.next_step lets who prints it name the cluster."
 
 
 def named_commands() -> Iterator[tuple[str, Command, int, set[str]]]:
@@ -61,8 +61,10 @@ def named_commands() -> Iterator[tuple[str, Command, int, set[str]]]:
             if node.func.id != "Command" or not node.args:
                 continue
             for typed in literals(node.args[0]):
-                options = {f"--{of.arg.replace('_', '-')}" for of in node.keywords if of.arg}
-                beside = sum(not isinstance(one, ast.Starred) for one in node.args[1:])
+                options = {
+                    f"--{keyword.arg.replace('_', '-')}" for keyword in node.keywords if keyword.arg
+                }
+                beside = sum(not isinstance(argument, ast.Starred) for argument in node.args[1:])
                 yield f"{file}:{node.lineno}", Command(typed), beside, options
 
 
@@ -77,24 +79,28 @@ def literals(node: ast.expr) -> list[str]:
 
 @cache
 def command_of(name: str) -> object:
-    found: object = root_command()
+    command: object = root_command()
     for word in name.split():
-        found = found.commands.get(word) if isinstance(found, TyperGroup) else None
-    return found
+        command = command.commands.get(word) if isinstance(command, TyperGroup) else None
+    return command
 
 
 def wrong(named: Command, beside: int, options: set[str]) -> str:
     """What there is not of such a command; empty if it can be typed so."""
     name, arguments = named.name.split(), beside
-    found = command_of(named.name)
-    while found is None and name:  # arguments that stand before any option
-        arguments, found = arguments + 1, command_of(" ".join(name[:-1]))
+    command = command_of(named.name)
+    while command is None and name:  # arguments that stand before any option
+        arguments, command = arguments + 1, command_of(" ".join(name[:-1]))
         name.pop()
-    if not isinstance(found, TyperCommand):
+    if not isinstance(command, TyperCommand):
         if not named.line()[1:]:  # `kipctl` alone, which shows what goes on
             return ""
-        return "no such command" if named.words != ("--help",) or found is None else ""
-    known = {of: one for one in found.params for of in (*one.opts, *one.secondary_opts)}
+        return "no such command" if named.words != ("--help",) or command is None else ""
+    known = {
+        option: parameter
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     words = iter((*named.words, *sorted(options)))
     for word in words:
         if not word.startswith("-"):
@@ -103,8 +109,8 @@ def wrong(named: Command, beside: int, options: set[str]) -> str:
             return f"no option {word}"
         elif word not in options and word in known and not getattr(known[word], "is_flag", True):
             next(words, None)  # its value
-    takes = [one for one in found.params if isinstance(one, TyperArgument)]
-    many = any(one.nargs == -1 for one in takes)
+    takes = [parameter for parameter in command.params if isinstance(parameter, TyperArgument)]
+    many = any(parameter.nargs == -1 for parameter in takes)
     return "too many arguments" if arguments > len(takes) and not many else ""
 
 

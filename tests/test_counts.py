@@ -17,7 +17,7 @@ VERBS = {"are": "is", "have": "has", "were": "was", "do": "does", "get": "gets",
 
 
 @pytest.mark.parametrize(
-    ("count", "of", "words", "said"),
+    ("count", "total", "words", "said"),
     [
         (0, None, ("topic",), "0 topics"),
         (1, None, ("topic",), "1 topic"),
@@ -31,12 +31,12 @@ VERBS = {"are": "is", "have": "has", "were": "was", "do": "does", "get": "gets",
         (2, 3, ("batch",), "2 of 3 batches"),
     ],
 )
-def test_one_and_several(count: int, of: int | None, words: tuple[str, ...], said: str) -> None:
-    assert counted(count, *words, total=of) == said
+def test_one_and_several(count: int, total: int | None, words: tuple[str, ...], said: str) -> None:
+    assert counted(count, *words, total=total) == said
 
 
 @pytest.mark.parametrize(
-    ("of", "told"),
+    ("size", "told"),
     [
         (0, "0 B"),
         (999, "999 B"),
@@ -45,8 +45,8 @@ def test_one_and_several(count: int, of: int | None, words: tuple[str, ...], sai
         (3 * 10**15, "3000.0 TB"),
     ],
 )
-def test_bytes_are_told_in_the_largest_unit_of_which_there_is_one(of: int, told: str) -> None:
-    assert format_bytes(of) == told
+def test_bytes_are_told_in_the_largest_unit_of_which_there_is_one(size: int, told: str) -> None:
+    assert format_bytes(size) == told
 
 
 @given(
@@ -56,20 +56,20 @@ def test_bytes_are_told_in_the_largest_unit_of_which_there_is_one(of: int, told:
     st.sampled_from([*VERBS]),
 )
 def test_noun_and_verb_agree_with_the_count(
-    count: int, of: int | None, noun: str, verb: str
+    count: int, total: int | None, noun: str, verb: str
 ) -> None:
-    said = counted(count, noun, verb, total=of)
+    said = counted(count, noun, verb, total=total)
     assert said.endswith(f" {VERBS[verb] if count == 1 else verb}")
-    is_one = count == 1 and of in (None, 1)
+    is_one = count == 1 and total in (None, 1)
     assert f" {noun if is_one else plural(noun)} " in said
-    numbers = [int(one.replace(",", "")) for one in re.findall(r"[\d,]+", said)]
-    assert numbers == [count] + ([] if of is None else [of])
+    numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]+", said)]
+    assert numbers == [count] + ([] if total is None else [total])
 
 
 @given(st.sets(st.integers(0, 10**4), min_size=1), st.sampled_from([*VERBS]))
 def test_brokers_agree_with_how_many_they_are(ids: set[int], verb: str) -> None:
     noun, *listed, said = broker_list(ids, verb).split()
-    assert [int(one.rstrip(",")) for one in listed] == sorted(ids)
+    assert [int(number.rstrip(",")) for number in listed] == sorted(ids)
     assert (noun, said) == (("broker", VERBS[verb]) if len(ids) == 1 else ("brokers", verb))
 
 
@@ -85,7 +85,7 @@ def is_agreeing_or_constant(count: ast.expr) -> bool:
 def agreeing_by_hand() -> list[str]:
     """Texts in which a number that is not written out stands before a plural of NOUNS."""
     plurals = "|".join(map(plural, NOUNS))
-    found = []
+    places = []
     for file in FILES:
         for text in ast.walk(parsed(file)):
             if not isinstance(text, ast.JoinedStr):
@@ -98,8 +98,8 @@ def agreeing_by_hand() -> list[str]:
                     and isinstance(after.value, str)
                     and re.match(rf" ({plurals})\b", after.value)
                 ):
-                    found.append(f"{file}: {ast.unparse(text)}")
-    return found
+                    places.append(f"{file}: {ast.unparse(text)}")
+    return places
 
 
 def test_answers_of_one() -> None:

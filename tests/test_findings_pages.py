@@ -56,9 +56,9 @@ def found_in_rules() -> set[object]:
 def found_in_doubts() -> set[object]:
     file = REPOSITORY / "kipctl" / "measure" / "doubts.py"
     pairs = (
-        one.value for one in ast.walk(ast.parse(file.read_text())) if isinstance(one, ast.Yield)
+        node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Yield)
     )
-    yielded = {ast.literal_eval(of.elts[0]) for of in pairs if isinstance(of, ast.Tuple)}
+    yielded = {ast.literal_eval(pair.elts[0]) for pair in pairs if isinstance(pair, ast.Tuple)}
     return yielded | set(called("_more", file))
 
 
@@ -69,13 +69,13 @@ def test_names_in_the_code_are_those_that_people_know() -> None:
 
 
 def test_each_has_a_page_and_a_row_in_the_index() -> None:
-    found = {page.stem for page in PAGES.glob("*.md")} - {"README"}
-    assert found == set(NAMES) == findings().keys()
+    pages = {page.stem for page in PAGES.glob("*.md")} - {"README"}
+    assert pages == set(NAMES) == findings().keys()
     index = (PAGES / "README.md").read_text()
     rows = re.findall(r"^\| \[([\w-]+)\]\(([\w-]+)\.md\) \|", index, re.MULTILINE)
     assert all(name == target for name, target in rows)
     assert [name for name, _ in rows] == list(dict.fromkeys(name for name, _ in rows))
-    assert {name for name, _ in rows} == found
+    assert {name for name, _ in rows} == pages
 
 
 @pytest.mark.parametrize("name", NAMES)

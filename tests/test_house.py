@@ -61,7 +61,9 @@ def test_each_place_that_the_pages_for_engineers_name_exists() -> None:
         roots = [REPOSITORY, REPOSITORY / "kipctl", REPOSITORY / "kipctl" / "probe"]
         roots += [REPOSITORY / "kipctl" / "changes", REPOSITORY / "tests"]
         lost = [
-            one for one in named.findall(text) if not any((root / one).exists() for root in roots)
+            name
+            for name in named.findall(text)
+            if not any((root / name).exists() for root in roots)
         ]
         assert lost == [], page
 
@@ -90,14 +92,14 @@ def sections(page: Path) -> set[str]:
 
 def names_in(path: Path) -> set[str]:
     """The tests of a file, a test of a class as `Class::test`."""
-    found = set()
+    names = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.ClassDef):
-            methods = (one.name for one in node.body if isinstance(one, ast.FunctionDef))
-            found.update(f"{node.name}::{name}" for name in methods)
-    return found
+            methods = (member.name for member in node.body if isinstance(member, ast.FunctionDef))
+            names.update(f"{node.name}::{name}" for name in methods)
+    return names
 
 
 def test_each_fault_names_tests_that_are_there() -> None:
@@ -129,16 +131,16 @@ def written_to(tree: ast.AST) -> Iterator[str]:
             case ast.Call(ast.Name("Console") | ast.Attribute(_, "echo" | "secho")):
                 yield ast.unparse(node.func)
             case ast.Call(ast.Name("print") | ast.Attribute(_, "print_exc")):
-                if "file" not in [one.arg for one in node.keywords]:
+                if "file" not in [keyword.arg for keyword in node.keywords]:
                     yield ast.unparse(node.func)
 
 
 def test_whatever_is_written_goes_through_the_streams_of_the_environment() -> None:
     """They make printable what came from outside (kipctl/report/terminal.py)."""
-    found = {
+    written = {
         (f"kipctl/{file.as_posix()}", what) for file in FILES for what in written_to(parsed(file))
     }
-    assert found == {
+    assert written == {
         ("kipctl/cli/streams.py", "sys.stdout"),
         ("kipctl/cli/streams.py", "sys.stderr"),
         ("kipctl/pipeline/holder.py", "sys.stderr"),  # a log of its own

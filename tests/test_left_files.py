@@ -129,9 +129,9 @@ READERS: dict[str, tuple[str, Callable[[WorkOrder], object]]] = {
 @pytest.mark.parametrize("what", PUT)
 def test_a_folder_whose_lock_is_none_is_used_by_nobody(what: str, tmp_path: Path) -> None:
     PUT[what](tmp_path / "lock")
-    found: list[bool] = []
-    assert end_of(lambda: found.append(is_in_use(tmp_path))) is None
-    assert found == [False]
+    answers: list[bool] = []
+    assert end_of(lambda: answers.append(is_in_use(tmp_path))) is None
+    assert answers == [False]
 
 
 def test_a_lock_is_made_through_no_link(tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ def test_an_outcome_that_is_a_fifo_is_what_the_rows_tell(
     read: Callable[[WorkOrder], object], order: WorkOrder
 ) -> None:
     os.mkfifo(order.shared.directory(0) / OUTCOME_FILE)
-    found: list[object] = []
-    assert end_of(lambda: found.append(read(order))) is None
-    assert "it is no regular file" in getattr(found[0], "failure", "")
+    outcomes: list[object] = []
+    assert end_of(lambda: outcomes.append(read(order))) is None
+    assert "it is no regular file" in getattr(outcomes[0], "failure", "")
 
 
 OF_A_WORKER = ("token", "start", "stop", "end", "failure", "begun", "names")

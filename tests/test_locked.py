@@ -52,16 +52,16 @@ def test_all_that_kipctl_needs_is_locked_and_nothing_else(lock: Lock) -> None:
     versions, extra = lock
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"].get(extra, ())]
-    found: set[str] = set()
+    needed: set[str] = set()
     while wanted:
-        one = Requirement(wanted.pop())
-        if one.marker and not one.marker.evaluate({"extra": ""}):
+        requirement = Requirement(wanted.pop())
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue
-        name = canonicalize_name(one.name)
-        if name not in found:
-            found.add(name)
+        name = canonicalize_name(requirement.name)
+        if name not in needed:
+            needed.add(name)
             wanted += distribution(name).requires or ()
-    assert versions.keys() == found
+    assert versions.keys() == needed
 
 
 def test_each_documented_install_takes_what_is_locked() -> None:
@@ -72,4 +72,4 @@ def test_each_documented_install_takes_what_is_locked() -> None:
     )
     assert len(installs) >= 4
     is_locked = re.compile(r"-[cr] (\$PWD/)?kipctl/locked(-\w+)?\.txt|--no-deps|-e '\.\[bench\]'")
-    assert [one for one in installs if not is_locked.search(one)] == []
+    assert [install for install in installs if not is_locked.search(install)] == []

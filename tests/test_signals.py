@@ -13,14 +13,14 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_is_noted_and_told_of_each_time(number: signal.Signals) -> None:
-    before = [signal.getsignal(one) for one in SIGNALS]
+    before = [signal.getsignal(signum) for signum in SIGNALS]
     with noted_signals() as has_come:
         assert not has_come(0)
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
         assert has_come(60)
         assert has_come(0)
-    assert [signal.getsignal(one) for one in SIGNALS] == before
+    assert [signal.getsignal(signum) for signum in SIGNALS] == before
 
 
 def test_one_that_comes_before_it_is_waited_for_is_not_lost() -> None:
@@ -83,6 +83,6 @@ def signals_at(moments: str) -> str:
     ],
 )
 def test_the_first_cuts_a_load_off_and_the_next_is_noted(moments: str, did: str) -> None:
-    before = [signal.getsignal(one) for one in SIGNALS]
+    before = [signal.getsignal(signum) for signum in SIGNALS]
     assert signals_at(moments) == did
-    assert [signal.getsignal(one) for one in SIGNALS] == before
+    assert [signal.getsignal(signum) for signum in SIGNALS] == before

@@ -48,11 +48,11 @@ def test_planted_faults_are_found(kind: Kind, fault: str) -> None:
 def test_too_little_cannot_be_told(
     a: list[float | None], b: list[float | None], reason: str
 ) -> None:
-    found = compare(a, b, Scale.RATIO)
-    assert found.is_different is found.is_different_alone is None
-    assert found.text == f"cannot be told: {reason}"
-    assert found.as_document()["different"] is None
-    assert found.as_document()["runs_a_side"] == min(len(a), len(b))
+    verdict = compare(a, b, Scale.RATIO)
+    assert verdict.is_different is verdict.is_different_alone is None
+    assert verdict.text == f"cannot be told: {reason}"
+    assert verdict.as_document()["different"] is None
+    assert verdict.as_document()["runs_a_side"] == min(len(a), len(b))
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_too_little_cannot_be_told(
     ],
 )
 def test_verdicts_by_table(a: list[float], b: list[float], scale: Scale, expected: bool) -> None:
-    found = compare(a, b, scale)
-    assert found.is_different is expected
-    assert found.runs == 3
+    verdict = compare(a, b, scale)
+    assert verdict.is_different is expected
+    assert verdict.runs == 3
 
 
 def test_the_interval_is_that_of_the_t_test() -> None:
     """Held against R: t.test(log(b), log(a), var.equal=TRUE)."""
     a, b = [1.0, 2, 4], [2.0, 4, 8]
-    found = compare(a, b, Scale.RATIO)
+    verdict = compare(a, b, Scale.RATIO)
     error = math.log(2) * math.sqrt(2 / 3)
-    assert found.p_value == pytest.approx(student_p(math.log(2) / error, 4))
-    assert found.low == pytest.approx(2 * math.exp(-2.776445 * error), rel=1e-5)
-    assert found.high == pytest.approx(2 * math.exp(2.776445 * error), rel=1e-5)
+    assert verdict.p_value == pytest.approx(student_p(math.log(2) / error, 4))
+    assert verdict.low == pytest.approx(2 * math.exp(-2.776445 * error), rel=1e-5)
+    assert verdict.high == pytest.approx(2 * math.exp(2.776445 * error), rel=1e-5)
     assert middle(b, Scale.RATIO) == pytest.approx(4)
 
 
@@ -121,33 +121,33 @@ def test_what_is_known_to_a_resolution_is_not_told_apart_below_it(
 
 @given(times, times, st.floats(0.01, 100))
 def test_order_and_unit_do_not_matter(a: list[float], b: list[float], unit: float) -> None:
-    found = compare(a, b, Scale.RATIO)
+    verdict = compare(a, b, Scale.RATIO)
     other = compare([unit * v for v in a[::-1]], [unit * v for v in b[::-1]], Scale.RATIO)
-    assert other.p_value == pytest.approx(found.p_value, rel=1e-6, abs=1e-9)
+    assert other.p_value == pytest.approx(verdict.p_value, rel=1e-6, abs=1e-9)
     swapped = compare(b, a, Scale.RATIO)
-    assert swapped.p_value == pytest.approx(found.p_value)
-    assert found.low is not None
-    assert swapped.high == pytest.approx(1 / found.low)
+    assert swapped.p_value == pytest.approx(verdict.p_value)
+    assert verdict.low is not None
+    assert swapped.high == pytest.approx(1 / verdict.low)
 
 
 @given(times, times)
 def test_an_interval_without_1_is_a_difference(a: list[float], b: list[float]) -> None:
-    found = compare(a, b, Scale.RATIO)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.p_value is not None
-    if not 0.0499 < found.p_value < 0.0501:
-        assert found.is_different is not (found.low <= 1 <= found.high)
+    verdict = compare(a, b, Scale.RATIO)
+    assert verdict.low is not None
+    assert verdict.high is not None
+    assert verdict.p_value is not None
+    if not 0.0499 < verdict.p_value < 0.0501:
+        assert verdict.is_different is not (verdict.low <= 1 <= verdict.high)
 
 
 def test_holms_method_is_that_of_its_paper() -> None:
     p_values = {"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005, "e": None}
-    found = adjusted({name: Verdict(p, p) for name, p in p_values.items()})
-    assert {name: one.adjusted for name, one in found.items()} == pytest.approx(
+    verdicts = adjusted({name: Verdict(p, p) for name, p in p_values.items()})
+    assert {name: verdict.adjusted for name, verdict in verdicts.items()} == pytest.approx(
         {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02, "e": None}
     )
-    assert [found[name].is_different for name in "abde"] == [True, False, True, None]
-    assert found["b"].is_different_alone is True
+    assert [verdicts[name].is_different for name in "abde"] == [True, False, True, None]
+    assert verdicts["b"].is_different_alone is True
 
 
 @pytest.mark.parametrize(

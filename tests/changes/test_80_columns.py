@@ -85,9 +85,9 @@ def test_every_line_ends_at_a_word_of_the_80_columns(
         environment = Environment(Terminal("no\n"), screen, screen, variables)
         assert run(line.split(), environment) == status, screen.getvalue()
         shown = screen.getvalue().replace("[y/N] ", "[y/N]\n")  # as what is typed does
-        too_long = [one for one in shown.splitlines() if len(one) > 80]
+        too_long = [row for row in shown.splitlines() if len(row) > 80]
         # A command that is longer than the line is copied as it is.
-        assert [one for one in too_long if not one.strip().startswith("kipctl ")] == [], line
+        assert [row for row in too_long if not row.strip().startswith("kipctl ")] == [], line
         assert servers not in shown, line
         assert {*STANDS_FOR.findall(shown)} <= NOT_KNOWN, line
         assert shown, line
@@ -106,5 +106,5 @@ def test_a_list_of_changes_says_when_each_was_made(
     assert screen.getvalue().count(" min ago") >= 8
     rows = csv.DictReader(fake.kipctl("changes list -o csv").out.splitlines())
     listed = fake.kipctl("changes list -o json").document["entries"]
-    assert [row["Made"] for row in rows] == [one["made_at"] for one in listed]
-    assert all(one["age"].endswith(" min ago") for one in listed)
+    assert [row["Made"] for row in rows] == [entry["made_at"] for entry in listed]
+    assert all(entry["age"].endswith(" min ago") for entry in listed)

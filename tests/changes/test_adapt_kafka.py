@@ -48,16 +48,16 @@ def set_now(lab: Lab, brokers: tuple[int, ...] = (1, 2, 3)) -> set[tuple[str, st
     """All throttles of these brokers, and of the topic: whose, which and what. Each time by a new
     client: one that has known a broker which is away now waits for it."""
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
-    of_brokers = [ConfigResource(ResourceType.BROKER, str(one)) for one in brokers]
-    found = set()
+    of_brokers = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in brokers]
+    throttles = set()
     for asked in (*of_brokers, ConfigResource(ResourceType.TOPIC, BIG)):
         for resource, answer in admin.describe_configs([asked], request_timeout=60).items():
-            found |= {
+            throttles |= {
                 (resource.name, name, entry.value)
                 for name, entry in answer.result().items()
                 if name in (*RATES, *REPLICAS) and entry.value and not entry.is_default
             }
-    return found
+    return throttles
 
 
 def answers(lab: Lab, broker: int) -> bool:
@@ -71,7 +71,7 @@ def answers(lab: Lab, broker: int) -> bool:
 
 def is_in_sync(admin: AdminClient) -> bool:
     partitions = admin.list_topics(BIG, timeout=30).topics[BIG].partitions.values()
-    return all(len(one.isrs) == len(one.replicas) for one in partitions)
+    return all(len(partition.isrs) == len(partition.replicas) for partition in partitions)
 
 
 @contextmanager

@@ -57,8 +57,8 @@ def entry(
 def test_a_reassignment_is_ones_own_if_the_newest_entry_began_it(
     entries: list[Entry], starter: str | None
 ) -> None:
-    found = starting_entries([BUSY_A], entries)
-    assert [one.id for one in found.values()] == ([starter] if starter else [])
+    started = starting_entries([BUSY_A], entries)
+    assert [change.id for change in started.values()] == ([starter] if starter else [])
 
 
 def test_the_last_change_is_what_is_cancelled_unless_others_are_named() -> None:
@@ -73,9 +73,9 @@ def test_the_last_change_is_what_is_cancelled_unless_others_are_named() -> None:
         ([A, B, C], "", [A, B, C], {A: newer, B: older}),
     ):
         chosen = choose(busy, started, wanted, entry_id)
-        assert [one.id for one in chosen.stop] == stopped
+        assert [reassignment.id for reassignment in chosen.stop] == stopped
         assert chosen.started == own
-        assert {one.id for one in chosen.left_alone} == {A, B, C} - set(stopped)
+        assert {reassignment.id for reassignment in chosen.left_alone} == {A, B, C} - set(stopped)
 
 
 def test_nothing_of_ones_own_is_nothing_to_cancel() -> None:

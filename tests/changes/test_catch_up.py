@@ -29,7 +29,7 @@ def snapshot(*partitions: Partition) -> Snapshot:
 
 
 @pytest.mark.parametrize(
-    ("one", "behind"),
+    ("partition", "behind"),
     [
         (partition("t", 0, (1, 2), leader=1), {}),
         (partition("t", 0, (1, 2), leader=1, isr=(1,)), {2: (T0,)}),
@@ -39,8 +39,8 @@ def snapshot(*partitions: Partition) -> Snapshot:
         (partition("t", 0, (1, 2), leader=NO_LEADER, isr=(1,)), {}),
     ],
 )
-def test_who_is_behind(one: Partition, behind: dict[int, tuple[PartitionId, ...]]) -> None:
-    assert catching_up(snapshot(one)) == behind
+def test_who_is_behind(partition: Partition, behind: dict[int, tuple[PartitionId, ...]]) -> None:
+    assert catching_up(snapshot(partition)) == behind
 
 
 def test_replicas_that_are_being_added_are_not_missed() -> None:
@@ -71,8 +71,8 @@ class Recovering(ManyBrokers):
 
     began_s: float = 0.0
 
-    def _share_copied(self, one: PartitionId, broker: int) -> float:
-        isr = self.partitions[one].isr
+    def _share_copied(self, partition: PartitionId, broker: int) -> float:
+        isr = self.partitions[partition].isr
         if isr is None or broker in isr:
             return 1.0
         return min(1.0, (self.clock() - self.began_s) / self.copy_s)
@@ -89,8 +89,8 @@ def test_bytes_are_the_leaders_less_the_brokers_and_the_rate_that_of_two_looks(
         began_s=clock.monotonic(),
     )
     with (
-        many_brokers(recovering) as one,
-        Cluster(Access(f"127.0.0.1:{one.port}"), timeout_s=10) as cluster,
+        many_brokers(recovering) as broker,
+        Cluster(Access(f"127.0.0.1:{broker.port}"), timeout_s=10) as cluster,
     ):
         tracker = CatchUpTracker(cluster)
 

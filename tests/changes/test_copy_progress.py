@@ -73,8 +73,8 @@ def steady(rate: float, whole: int, until_s: float, every_s: float = 5.0) -> lis
 def test_how_long_it_still_takes(
     seen: list[CopySample], throttle: int | None, left_s: float | None
 ) -> None:
-    found = seconds_left(seen, throttle)
-    assert found == (None if left_s is None else pytest.approx(left_s))
+    estimate = seconds_left(seen, throttle)
+    assert estimate == (None if left_s is None else pytest.approx(left_s))
 
 
 @given(st.integers(MB, GB), st.integers(10 * GB, 10**13), st.floats(0.1, 0.99))
@@ -135,13 +135,13 @@ class Clock:
 
 
 T = [PartitionId("t", n) for n in range(3)]
-MOVES = Plan(tuple(Move(one, (1, 2), (3, 2), 1) for one in T))
+MOVES = Plan(tuple(Move(partition, (1, 2), (3, 2), 1) for partition in T))
 
 
 def test_what_new_replicas_hold_is_asked_for_until_all_are_there() -> None:
     clock, lines = Clock(), list[str]()
     cluster = ManyBrokers(
-        {one: Held((1, 2), 1) for one in T},
+        {partition: Held((1, 2), 1) for partition in T},
         (1, 2, 3),
         sizes=dict.fromkeys(T, 100 * MB),
         copy_s=10,
@@ -177,9 +177,9 @@ def test_a_broker_that_does_not_tell_sizes_is_asked_once() -> None:
     lines: list[str] = []
     asked: list[object] = []
 
-    def answer(one: Asked) -> Response | bytes | None:
-        asked.append(one.request)
-        return None if isinstance(one.request, ApiVersionsRequest) else HANG_UP
+    def answer(received: Asked) -> Response | bytes | None:
+        asked.append(received.request)
+        return None if isinstance(received.request, ApiVersionsRequest) else HANG_UP
 
     with ScriptedBroker(answer) as broker, Cluster(broker.address, timeout_s=5) as cluster:
         copying = CopyTracker(cluster, MOVES, progress=lines.append, clock=lambda: 0.0)
@@ -209,7 +209,7 @@ class TestWhenItIsGivenUp:
     def test_as_long_as_replicas_grow_there_is_time(self) -> None:
         clock = Clock()
         cluster = ManyBrokers(
-            {one: Held((1, 2), 1) for one in T},
+            {partition: Held((1, 2), 1) for partition in T},
             (1, 2, 3),
             sizes=dict.fromkeys(T, 100 * MB),
             copy_s=3600,

@@ -40,7 +40,7 @@ USABLE = {"/a": 100, "/b": 50}
 
 
 @pytest.mark.parametrize(
-    ("found", "moves", "skipped"),
+    ("located", "moves", "skipped"),
     [
         (Located("/b", 9), (), []),
         (Located("/a", 9), (DiskMove(T0, 1, "/a", "/b", 9),), []),
@@ -51,11 +51,11 @@ USABLE = {"/a": 100, "/b": 50}
     ],
 )
 def test_what_is_not_in_the_directory_that_is_wanted_is_a_move(
-    found: Located | None, moves: tuple[DiskMove, ...], skipped: list[str]
+    located: Located | None, moves: tuple[DiskMove, ...], skipped: list[str]
 ) -> None:
-    seen = {1: BrokerDirs(USABLE, {T0: found} if found else {})}
+    seen = {1: BrokerDirs(USABLE, {T0: located} if located else {})}
     done, left = disk_moves({T0: {1: "/b"}}, seen)
-    assert (done, [one.reason for one in left]) == (moves, skipped)
+    assert (done, [partition.reason for partition in left]) == (moves, skipped)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def plan(
 ) -> str:
     path = fake.state / "disks.json"
     entries = [
-        {**one._asdict(), "replicas": list(replicas[one]), "log_dirs": dirs}
-        for one, dirs in log_dirs.items()
+        {**partition._asdict(), "replicas": list(replicas[partition]), "log_dirs": dirs}
+        for partition, dirs in log_dirs.items()
     ]
     path.write_text(json.dumps({"version": 1, "partitions": entries}))
     return str(path)
@@ -102,7 +102,7 @@ def both(fake: Reassigning) -> str:
 def test_replicas_are_moved_and_brought_back(fake: Reassigning, both: str) -> None:
     assert "2 replicas are not on the disk" in fake.kipctl("reassign --verify", both, status=5).err
     ran = fake.kipctl("reassign --plan", both, "--yes -o json")
-    assert [one["to_log_dir"] for one in ran.document["disks"]] == ["/data2", "/data2"]
+    assert [move["to_log_dir"] for move in ran.document["disks"]] == ["/data2", "/data2"]
     assert fake.located == {T0: "/data2", T1: "/data2"}
     assert (fake.altered, fake.elected, fake.states()) == ([], [], ["done"])
     fake.kipctl("reassign --verify", both)
@@ -167,7 +167,7 @@ def test_cut_off_it_is_gone_on_with_or_taken_back(
     assert fake.states() == ["submitted"]
     fake.disk_looks = 1
     fake.kipctl(way, "--yes")
-    assert {fake.located.get(one, "/data") for one in REPLICAS} == {where}
+    assert {fake.located.get(partition, "/data") for partition in REPLICAS} == {where}
     assert not fake.futures
     assert not any(fake.configs.values())
     assert list(fake.kept.unfinished()) == []
@@ -195,7 +195,7 @@ def test_what_is_still_copied_is_listed_and_given_up(fake: Reassigning, both: st
     fake.kipctl("reassign --plan", both, "--yes --throttle 5MB/s --timeout 5s", status=6)
     fake.located[T1] = fake.futures.pop(T1)
     listed = fake.kipctl("reassign --list -o json").document["disks"]
-    assert {(one["partition"], one["from_log_dir"], one["to_log_dir"]) for one in listed} == {
+    assert {(copy["partition"], copy["from_log_dir"], copy["to_log_dir"]) for copy in listed} == {
         (0, "/data", "/data2")
     }
     assert "Copied from disk to disk: " in fake.kipctl("reassign --list").out
@@ -270,7 +270,7 @@ def test_copies_between_disks_are_given_up_with_what_is_reassigned(
     fake.futures[U0] = "/data2"
     before = set(fake.futures)
     ran = fake.kipctl("changes cancel --dry-run -o json", chosen.format(both))
-    shown = {PartitionId(one["topic"], one["partition"]) for one in ran.document["disks"]}
+    shown = {PartitionId(copy["topic"], copy["partition"]) for copy in ran.document["disks"]}
     assert shown == before - left
     assert set(fake.futures) == before
     ran = fake.kipctl("changes cancel --yes", chosen.format(both))
@@ -357,7 +357,7 @@ def test_of_a_broker_that_does_not_tell_a_rate_is_needed(fake: Reassigning, both
     assert "CLUSTER_AUTHORIZATION_FAILED" in listed
     silent = fake.kipctl("reassign --list -o json").document["broker_errors"]
     assert [*silent] == ["1", "2", "3", "4"]
-    assert all("CLUSTER_AUTHORIZATION_FAILED" in one for one in silent.values())
+    assert all("CLUSTER_AUTHORIZATION_FAILED" in error for error in silent.values())
     assert why in " ".join(fake.kipctl("changes cancel --all --yes").err.split())
     fake.kipctl("changes clear-throttles --all --yes --force")
     assert not any(fake.configs.values())

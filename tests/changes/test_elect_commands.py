@@ -164,7 +164,7 @@ def test_what_another_broker_would_lead_when_the_question_is_answered_is_left_ou
     )
     assert cluster.elected == [[OTHER]]
     assert "1 partition is done, 1 is not: orders-0: broker 2 would lead by now, not 1" in ran.err
-    assert [one["partition"] for one in ran.document["partitions"]] == [2]
+    assert [row["partition"] for row in ran.document["partitions"]] == [2]
 
 
 def test_without_any_that_is_as_it_was_shown_nothing_is_elected(cluster: ElectingCluster) -> None:
@@ -215,8 +215,8 @@ def test_what_is_shown_before_the_question_is_bounded() -> None:
 def test_a_preferred_election_asks_and_is_of_those_led_by_another(cluster: ElectingCluster) -> None:
     ran = cluster.kipctl("elect preferred --topic orders --partition x:1", status=2)
     cluster.delete("__transaction_state")
-    for one in (LOST, OTHER):
-        cluster.lead(one, 7)
+    for partition_id in (LOST, OTHER):
+        cluster.lead(partition_id, 7)
     asked = "1 of 4 partitions, of topic orders, not led by the preferred replica."
     ran = cluster.kipctl("elect preferred --topic orders", status=2)
     assert asked in ran.err

@@ -40,7 +40,7 @@ def hold(
     with cluster.start() as broker, Cluster(broker.address, timeout_s=30.0) as reached:
         before = cluster.snapshot()
         if expected is None:
-            expected = {one.id: one.preferred_leader for one in before.partitions}
+            expected = {partition.id: partition.preferred_leader for partition in before.partitions}
         return elect_preferred(reached, expected, before, timeout_s=timeout_s, batch=batch)
 
 
@@ -221,8 +221,8 @@ def test_an_unclean_election_goes_in_batches_too() -> None:
     cluster = leaderless()
     held = unclean(cluster)
     assert cluster.elected == [T[:2], T[2:3]]
-    assert held.outcomes == tuple(ElectionResult(one, 0) for one in T[:3])
-    assert {one.leader for one in cluster.partitions.values()} == {1}
+    assert held.outcomes == tuple(ElectionResult(partition_id, 0) for partition_id in T[:3])
+    assert {partition.leader for partition in cluster.partitions.values()} == {1}
 
 
 @pytest.mark.parametrize(

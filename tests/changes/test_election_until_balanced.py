@@ -24,7 +24,7 @@ def snapshot(*partitions: Partition) -> Snapshot:
 
 
 @pytest.mark.parametrize(
-    ("one", "ready", "waiting"),
+    ("partition", "ready", "waiting"),
     [
         (partition("t", 0, (1, 2), leader=1), 0, 0),
         (partition("t", 0, (1, 2), leader=2), 1, 0),
@@ -34,14 +34,16 @@ def snapshot(*partitions: Partition) -> Snapshot:
         (partition("t", 0, (1, 2), leader=NO_LEADER, isr=(1,)), 1, 0),
     ],
 )
-def test_what_can_be_elected_and_what_has_to_wait(one: Partition, ready: int, waiting: int) -> None:
-    found = not_preferred(snapshot(one))
-    assert (len(found.ready), len(found.waiting)) == (ready, waiting)
-    assert len(found) == ready + waiting
+def test_what_can_be_elected_and_what_has_to_wait(
+    partition: Partition, ready: int, waiting: int
+) -> None:
+    imbalance = not_preferred(snapshot(partition))
+    assert (len(imbalance.ready), len(imbalance.waiting)) == (ready, waiting)
+    assert len(imbalance) == ready + waiting
 
 
 @pytest.mark.parametrize(
-    ("one", "ready"),
+    ("partition", "ready"),
     [
         (partition("t", 0, (1, 2), leader=2), 0),
         (partition("t", 0, (2, 1), leader=1), 1),
@@ -50,9 +52,9 @@ def test_what_can_be_elected_and_what_has_to_wait(one: Partition, ready: int, wa
         (partition("t", 0, (1, 2), leader=NO_LEADER, isr=(2,)), 0),
     ],
 )
-def test_a_broker_that_still_copies_gets_no_leaders(one: Partition, ready: int) -> None:
-    found = not_preferred(snapshot(one), copying=[1])
-    assert (len(found.ready), len(found.waiting)) == (ready, 1 - ready)
+def test_a_broker_that_still_copies_gets_no_leaders(partition: Partition, ready: int) -> None:
+    imbalance = not_preferred(snapshot(partition), copying=[1])
+    assert (len(imbalance.ready), len(imbalance.waiting)) == (ready, 1 - ready)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_a_broker_that_still_copies_gets_no_leaders(one: Partition, ready: int) 
     ],
 )
 def test_what_is_waited_for_is_named(preferred: tuple[int, ...], why: str) -> None:
-    waiting = [partition("t", 0, (one, 3), leader=3, isr=(3,)) for one in preferred]
+    waiting = [partition("t", 0, (broker, 3), leader=3, isr=(3,)) for broker in preferred]
     copying = [CatchUp(1, 4, 12, 1_400_000_000, 30.0), CatchUp(3, 1, 4)]
     assert waits_for(waiting, snapshot(*waiting), copying) == why
 
@@ -233,7 +235,7 @@ def test_what_is_left_when_the_time_is_over_is_said(cluster: ElectingCluster) ->
     )
     assert "After 60 s 1 of 4 partitions is not led by the preferred replica" in ran.err
     assert "such as t-1: broker 1 is not in sync." in ran.err
-    assert sorted(one for elected in cluster.elected for one in elected) == [
+    assert sorted(partition_id for elected in cluster.elected for partition_id in elected) == [
         READY,
         PartitionId("t", 3),
     ]

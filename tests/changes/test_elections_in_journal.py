@@ -18,8 +18,8 @@ ELECT = "elect preferred --topic t --yes"
 @pytest.fixture(autouse=True)
 def astray(fake: Reassigning) -> None:
     """Four of them are led by their second replica."""
-    for one in T[:4]:
-        fake.partitions[one] = Held((1, 2, 3), leader=2)
+    for partition in T[:4]:
+        fake.partitions[partition] = Held((1, 2, 3), leader=2)
 
 
 def test_an_election_is_in_the_journal_with_the_leaders_of_before(fake: Reassigning) -> None:
@@ -32,8 +32,8 @@ def test_an_election_is_in_the_journal_with_the_leaders_of_before(fake: Reassign
     (listed,) = fake.kipctl("changes list -o json").document["entries"]
     assert (listed["kind"], listed["state"]) == ("elect preferred", "done")
     shown = fake.kipctl("changes show -o json").document["partitions"]
-    assert {(one["leader_before"], one["leader"]) for one in shown} == {(2, 1)}
-    assert {one["state"] for one in shown} == {"led by its preferred replica"}
+    assert {(row["leader_before"], row["leader"]) for row in shown} == {(2, 1)}
+    assert {row["state"] for row in shown} == {"led by its preferred replica"}
 
 
 def test_where_nothing_is_to_be_elected_nothing_is_written_down(fake: Reassigning) -> None:
@@ -44,8 +44,8 @@ def test_where_nothing_is_to_be_elected_nothing_is_written_down(fake: Reassignin
 
 def test_it_has_no_way_back_and_what_to_do_instead_is_said(fake: Reassigning) -> None:
     fake.kipctl("reassign --drain 3 --yes")
-    for one in T[:4]:
-        fake.partitions[one].leader = 2
+    for partition in T[:4]:
+        fake.partitions[partition].leader = 2
     fake.kipctl(ELECT)
     election, drain = fake.entries()
     ran = fake.kipctl("undo --yes", election.id, status=4)
@@ -157,7 +157,7 @@ def test_one_that_elects_nobody_does_not_end_what_was_cut_off(
     assert fake.states() == ["refused", "submitted"]
     fake.unelected = set()
     fake.kipctl("changes resume --yes")
-    assert {fake.leaders()[one] for one in T[:2]} == {1}
+    assert {fake.leaders()[partition] for partition in T[:2]} == {1}
     assert fake.states() == ["refused", "done"]
 
 

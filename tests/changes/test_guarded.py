@@ -91,12 +91,16 @@ class Suffering(Reassigning):
         return super()._elect(request, code)
 
     def led_by_others(self) -> None:
-        for one, held in self.partitions.items():
-            held.leader = 1 if one == ASTRAY else 2
+        for partition, held in self.partitions.items():
+            held.leader = 1 if partition == ASTRAY else 2
 
     def of_topic(self) -> list[tuple[Replicas, int]]:
         held = self.partitions
-        return [(held[one].replicas, held[one].leader) for one in sorted(held) if one != ASTRAY]
+        return [
+            (held[partition].replicas, held[partition].leader)
+            for partition in sorted(held)
+            if partition != ASTRAY
+        ]
 
 
 @pytest.fixture
@@ -156,7 +160,9 @@ def test_crossed_it_is_held_up_and_goes_on_when_it_is_quiet(fake: Suffering) -> 
 
 
 def test_no_leader_is_elected_while_it_is_crossed(fake: Suffering) -> None:
-    fake.partitions = {one: fake.partitions[one] for one in (PartitionId("t", 0), ASTRAY)}
+    fake.partitions = {
+        partition: fake.partitions[partition] for partition in (PartitionId("t", 0), ASTRAY)
+    }
     fake.suffer_after(1, heals_after=2)
     fake.moves_at_once = False
     fake.looks = 3
@@ -258,7 +264,7 @@ def test_while_it_is_crossed_no_further_move_of_a_batch_is_submitted(
     fake.moves_at_once = False
     fake.looks = 3
     ran = fake.kipctl("reassign --drain 2 --topic t --concurrent-moves 1 --yes -o json", PATIENT)
-    assert [len(one) for one in fake.altered] == [1, 1, 1]
+    assert [len(request) for request in fake.altered] == [1, 1, 1]
     assert fake.meanwhile == 0
     assert guard_of(ran)["pauses"] == 1
 
@@ -310,7 +316,10 @@ def test_a_dry_run_shows_what_it_sees(fake: Suffering, command: str) -> None:
     ran = fake.kipctl(command, IMPATIENT, "--guard 'offline > 0' --dry-run")
     assert fake.changing == 0
     shown = guard_of(ran)
-    assert [(one["last"], one["crossed"]) for one in shown["conditions"]] == [(1.0, 1), (0.0, 0)]
+    assert [(condition["last"], condition["crossed"]) for condition in shown["conditions"]] == [
+        (1.0, 1),
+        (0.0, 0),
+    ]
 
 
 def test_a_dry_run_names_the_guard_of_which_it_has_measured_nothing(fake: Suffering) -> None:
@@ -325,8 +334,8 @@ def test_what_is_copied_does_not_count_as_under_replicated(clock: PassingClock) 
     with many_brokers(large):
         ran = large.kipctl("reassign --drain 1 --yes -o json", IMPATIENT)
     assert not any(1 in replicas for replicas in large.replicas().values())
-    one = guard_of(ran)["conditions"][0]
-    assert (one["crossed"], one["worst"], one["looks"] > 1) == (0, 0.0, True)
+    condition = guard_of(ran)["conditions"][0]
+    assert (condition["crossed"], condition["worst"], condition["looks"] > 1) == (0, 0.0, True)
 
 
 @pytest.mark.parametrize(
@@ -379,7 +388,7 @@ def test_one_of_the_canarys_leaders_moves_in_each_batch(
         return tuple(Move(PartitionId(topic, n), (1, 2), (2, 1), 1) for n in range(count))
 
     plan, size = add_canary_moves(Plan(some("m", moves)), some("o", own), batch)
-    batches = ["".join(move.id.topic for move in one.moves) for one in plan.batches(size)]
+    batches = ["".join(move.id.topic for move in part.moves) for part in plan.batches(size)]
     assert " ".join(batches) == in_batches
     of_plan = [move for move in plan.moves if move.id.topic == "m"]
     assert of_plan == list(some("m", moves))
@@ -399,7 +408,9 @@ def test_the_canarys_leaders_move_along_and_are_no_part_of_the_plan(
         watched.has_canary = True
         left = watched.without_canary(now)
         assert set(left.topics) == {"t", "other"}
-        plan = rotate(left.only(one.id for one in left.partitions if one.id != ASTRAY))
+        plan = rotate(
+            left.only(partition.id for partition in left.partitions if partition.id != ASTRAY)
+        )
         whole, size = watched.with_canary_moves(plan, batch)
     topics = [move.id.topic for move in whole.moves]
     assert (topics.count("t"), topics.count(OWN_TOPIC), size) == (3, own, batch + 1)

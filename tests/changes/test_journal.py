@@ -160,7 +160,7 @@ def test_a_damaged_entry_is_named_and_passed_over(kept: Journal, text: str) -> N
     bad.path.write_bytes(text.encode(errors="surrogateescape"))
     damaged: list[Damaged] = []
     assert kept.last_change(damaged.append) == (good, f"entry {bad.id}, is damaged")
-    assert [one.path for one in damaged] == [bad.path]
+    assert [entry.path for entry in damaged] == [bad.path]
     assert str(bad.path) in str(damaged[0])
     assert kept.last_change()[0] == good
     with pytest.raises(UsageError, match=bad.path.name):
@@ -262,7 +262,7 @@ def test_a_cluster_without_an_id_has_none(cluster_id: str) -> None:
 def test_an_id_is_no_path(tmp_path: Path) -> None:
     inside = tmp_path / "kipctl" / "journal"
     ids = ["../../x", "..", ".", "/etc", "a/b", "a%2Fb", "x" * 5000, "x" * 5001, "é", "abc-_9"]
-    folders = [journal(one, {"XDG_STATE_HOME": str(tmp_path)}).folder for one in ids]
+    folders = [journal(cluster_id, {"XDG_STATE_HOME": str(tmp_path)}).folder for cluster_id in ids]
     assert {folder.parent for folder in folders} == {inside}
     assert len({folder.name for folder in folders}) == len(ids)
     assert not {".", "..", ""} & {folder.name for folder in folders}

@@ -72,7 +72,7 @@ def test_kafkas_own_tool_agrees_with_what_each_way_leaves(
         assert len(plan) == (moved or len(plan)) > 0, way
         kipctl(words, "--yes")
         now = replicas_of(cluster, topic)
-        assert [now[one["partition"]] for one in plan] == [tuple(p["replicas"]) for p in plan], way
+        assert [now[row["partition"]] for row in plan] == [tuple(p["replicas"]) for p in plan], way
         assert take_snapshot(cluster, [topic]).not_led_by_preferred == (), way
         planned += plan
     file = tmp_path / "plan.json"

@@ -43,7 +43,7 @@ def test_a_balance_of_leaders_goes_in_batches_and_says_little(large: ManyBrokers
     preferred = [replicas[0] for replicas in large.replicas().values()]
     counted = [preferred.count(broker) for broker in large.brokers]
     assert max(counted) - min(counted) <= 1
-    assert all(set(now) == set(before[one]) for one, now in large.replicas().items())
+    assert all(set(now) == set(before[partition]) for partition, now in large.replicas().items())
     batches([len(alter) for alter in large.altered])
     assert len(large.elected) == len(large.altered)
     assert len(ran.err.splitlines()) < MOST_LINES  # a pipe gets every row
@@ -56,7 +56,7 @@ def test_a_drain_with_a_throttle_and_its_way_back(large: ManyBrokers) -> None:
     assert not any(1 in replicas for replicas in large.replicas().values())
     assert not any(large.configs.values())
     copied = ran.document["copied"]
-    drained = [one for one, replicas in before.items() if 1 in replicas]
+    drained = [partition for partition, replicas in before.items() if 1 in replicas]
     assert copied["expected_bytes"] == copied["copied_bytes"] == sum(map(large.sizes.get, drained))
     batches([len(alter) for alter in large.altered])
     # A throttle is read, set, read again and put back at each broker, and of all topics together.
@@ -66,10 +66,10 @@ def test_a_drain_with_a_throttle_and_its_way_back(large: ManyBrokers) -> None:
     ran = large.kipctl("undo", PACED)
     assert ran.status == 0, ran.err
     assert large.replicas() == before
-    changed = {one for alter in large.altered for one in alter}
-    assert {one: large.leaders()[one] for one in before if one not in changed} == {
-        one: led[one] for one in before if one not in changed
-    }
+    changed = {partition for alter in large.altered for partition in alter}
+    assert {
+        partition: large.leaders()[partition] for partition in before if partition not in changed
+    } == {partition: led[partition] for partition in before if partition not in changed}
 
 
 def test_elections_go_in_batches_and_say_little(large: ManyBrokers) -> None:

@@ -39,7 +39,7 @@ def test_which_moves_go_next(
 ) -> None:
     moves = [move(number, adding) for number, adding in enumerate(left)]
     others = [move(100 + number, adding) for number, adding in enumerate(under_way)]
-    assert [one.id.partition for one in next_moves(moves, others, most)] == chosen
+    assert [next_move.id.partition for next_move in next_moves(moves, others, most)] == chosen
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 6))
@@ -49,8 +49,8 @@ def test_all_go_in_the_end_and_never_too_many(adding: list[int], most: int) -> N
     while left:
         chosen = next_moves(left, under_way, most)
         under_way += chosen
-        left = [one for one in left if one not in chosen]
-        sizes = [len(one.adding) for one in under_way if one.adding]
+        left = [waiting for waiting in left if waiting not in chosen]
+        sizes = [len(moving.adding) for moving in under_way if moving.adding]
         assert sum(sizes) <= most or len(sizes) == 1
         assert chosen or under_way
         under_way = under_way[1:]
@@ -60,7 +60,7 @@ def test_progress_is_told_less_often_as_time_goes_by() -> None:
     seldom = ReportInterval()
     told = [tenth / 10 for tenth in range(36_000 * 10) if seldom.is_due(tenth / 10)]
     assert told[:3] == [0.0, 1.0, 2.0]
-    assert max(later - one for one, later in pairwise(told)) < 31
+    assert max(later - earlier for earlier, later in pairwise(told)) < 31
     assert len(told) < 36_000 / 30 + 60
 
 

@@ -30,7 +30,7 @@ Replicas = tuple[int, ...]
 def snapshot(
     replicas: Mapping[PartitionId, Replicas] = REPLICAS, alive: str = "1234", leader: int = 0
 ) -> Snapshot:
-    brokers = tuple(Broker(int(one), "h", 1, None) for one in alive)
+    brokers = tuple(Broker(int(broker), "h", 1, None) for broker in alive)
     return Snapshot(
         "c",
         brokers,
@@ -47,8 +47,8 @@ def moves(
 ) -> list[dict[PartitionId, tuple[Replicas, Replicas]]]:
     """Of each phase what it moves, from where and to where."""
     files = [file(f"{number}.json", target) for number, target in enumerate(targets, 1)]
-    found = phases_of(snapshot(replicas), files)
-    return [{m.id: (m.before, m.after) for m in phase.plan.moves} for phase in found]
+    phases = phases_of(snapshot(replicas), files)
+    return [{m.id: (m.before, m.after) for m in phase.plan.moves} for phase in phases]
 
 
 class TestRules:
@@ -80,7 +80,10 @@ class TestRules:
 
     def test_what_is_in_place_says_why_it_is_left_alone(self) -> None:
         (phase, _) = phases_of(snapshot(LAST), [file("1", FIRST), file("2", SECOND)])
-        assert {one.reason for one in phase.plan.skipped} == {IN_PLACE, "it is assigned so already"}
+        assert {skipped.reason for skipped in phase.plan.skipped} == {
+            IN_PLACE,
+            "it is assigned so already",
+        }
 
     def test_a_broker_that_is_down_may_stay_but_not_come_back(self) -> None:
         """The first phase takes the partition off broker 2, which is down."""
@@ -100,14 +103,14 @@ class TestRules:
         logs = LogSizes(dict.fromkeys(T, 10), {b: Disk(100, 15) for b in (1, 2, 3, 4)}, {})
         away, to = {T[0]: (1, 3), T[1]: (2, 3)}, {T[2]: (1, 3)}
         first, second = phases_of(snapshot(), [file("1", away), file("2", to)], logs)
-        assert [one.broker for one in first.summary.filled] == [3]
+        assert [broker.broker for broker in first.summary.filled] == [3]
         assert {b: disk.usable for b, disk in second.logs.disks.items()} == {
             1: 25,
             2: 25,
             3: 0,
             4: 15,
         }
-        assert [one.broker for one in second.summary.filled] == [3]
+        assert [broker.broker for broker in second.summary.filled] == [3]
 
     def test_together_they_are_one_way_from_the_first_to_the_last(self) -> None:
         files = [file("1", FIRST), file("2", SECOND)]
@@ -133,9 +136,9 @@ def entry(phase: int = 0, state: EntryState = EntryState.SUBMITTED) -> Entry:
     )
 
 
-def busy(one: PartitionId, before: Replicas, after: Replicas) -> Reassignment:
+def busy(partition: PartitionId, before: Replicas, after: Replicas) -> Reassignment:
     return Reassignment(
-        one,
+        partition,
         tuple(dict.fromkeys((*after, *before))),
         tuple(b for b in after if b not in before),
         tuple(b for b in before if b not in after),
@@ -228,8 +231,8 @@ class TestOnACluster:
         self, fake: Reassigning, plans: str
     ) -> None:
         ran = fake.kipctl(f"reassign {plans} --yes --batch 1 --between 0s")
-        assert [set(one) for one in fake.altered] == [{T[0]}, {T[1]}, {T[0]}, {T[2]}]
-        assert [one for asked in fake.altered for one in asked.values()] == [
+        assert [set(request) for request in fake.altered] == [{T[0]}, {T[1]}, {T[0]}, {T[2]}]
+        assert [replicas for asked in fake.altered for replicas in asked.values()] == [
             (1, 3),
             (2, 3),
             (4, 3),
@@ -254,7 +257,7 @@ class TestOnACluster:
         assert "It is done in 2 phases, each when the one before has arrived." in ran.out
         ran = fake.kipctl(f"reassign {plans} --dry-run --throttle 100MB/s -o json")
         first, second = ran.document["phases"]
-        assert [len(one["partitions"]) for one in (first, second)] == [2, 2]
+        assert [len(phase["partitions"]) for phase in (first, second)] == [2, 2]
         assert first["plan"].endswith("a.json")
         assert (first["copied"]["bytes"], second["copied"]["bytes"]) == (4e9, 4e9)
         assert first["copied"]["seconds"] == 40.0

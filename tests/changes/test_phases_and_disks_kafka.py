@@ -35,7 +35,7 @@ def seen_by_another(lab: Lab, topic: str) -> list[tuple[int, ...]]:
     """The replicas of each partition, as librdkafka is told them."""
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     partitions = admin.list_topics(topic).topics[topic].partitions
-    return [tuple(one.replicas) for _, one in sorted(partitions.items())]
+    return [tuple(partition.replicas) for _, partition in sorted(partitions.items())]
 
 
 def verified(lab: Lab, plan: Path) -> str:
@@ -57,7 +57,7 @@ def test_phases_end_where_the_last_one_says_and_come_back(
     assert seen_by_another(lab, topic) == [(2, 3), (2, 3)]
     assert "is completed." in verified(lab, files[1])
     kipctl("reassign", plans.replace("--plan", "--verify"))
-    assert [one["state"] for one in kipctl("changes list -o json").document["entries"]] == ["done"]
+    assert [row["state"] for row in kipctl("changes list -o json").document["entries"]] == ["done"]
     kipctl("undo --yes")
     assert seen_by_another(lab, topic) == [(1, 2), (2, 1)]
 
@@ -77,7 +77,7 @@ class Moving:
             producer.poll(0)
         producer.flush()
         (self.before,) = self.where()
-        self.after = next(one for one in self.folders if one != self.before)
+        self.after = next(log_dir for log_dir in self.folders if log_dir != self.before)
         entry = {"topic": topic, "partition": 0, "replicas": [1, 2, 3]}
         entry["log_dirs"] = [str(self.after), "any", "any"]
         self.plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))

@@ -124,9 +124,9 @@ def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
     first = ElectionOutcome((ElectionResult(T0, 0),), 10, 11, {1: 15, 2: 12}, (3,))
     second = ElectionOutcome((ElectionResult(PartitionId("t", 1), 0),), 20, 21, {1: 22}, (4,))
     for held in ([first, second], [second, first]):
-        one = merged_elections(held)
-        assert (one.called_us, one.converged_us, one.silent) == (10, 15, (3, 4))
-        assert len(one.outcomes) == 2
+        outcome = merged_elections(held)
+        assert (outcome.called_us, outcome.converged_us, outcome.silent) == (10, 15, (3, 4))
+        assert len(outcome.outcomes) == 2
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ class OneByOne(ManyBrokers):
 
 def arriving_one_by_one(partitions: int) -> OneByOne:
     ids = [PartitionId("t", number) for number in range(partitions)]
-    held, sizes = {one: Held((1, 2), 1) for one in ids}, dict.fromkeys(ids, 1000)
+    held, sizes = {partition: Held((1, 2), 1) for partition in ids}, dict.fromkeys(ids, 1000)
     return OneByOne(held, sizes=sizes, copy_s=float("inf"))
 
 
@@ -326,7 +326,7 @@ class TestWhatTakesLong:
         """Its four partitions are copied in 400 s."""
         ids = [PartitionId("t", number) for number in range(4)]
         cluster = ManyBrokers(
-            {one: Held((1, 2), 1) for one in ids},
+            {partition: Held((1, 2), 1) for partition in ids},
             sizes=dict.fromkeys(ids, 10**12),
             usable_bytes=10**15,
             copy_s=400.0,

@@ -57,13 +57,13 @@ def told(disks: Mapping[int, Disk] | None = None) -> LogSizes:
 
 def test_brokers_before_and_after_and_what_is_copied() -> None:
     seen = summarize(NOW, PLAN, told({3: Disk(200, 120), 1: Disk(200, 10)}))
-    one, two, three = seen.brokers
-    assert (one.leader_count, one.leader_count_after) == (2, 0)
-    assert (three.leader_count, three.leader_count_after) == (0, 1)
-    assert (two.leader_count, two.leader_count_after) == (2, 3)
-    assert (one.replica_count, one.replica_count_after) == (4, 3)
-    assert (one.bytes, one.bytes_after, one.bytes_out) == (150, 50, 100)
-    assert (three.bytes_in, three.usable, three.fills) == (140, 120, True)
+    first, second, third = seen.brokers
+    assert (first.leader_count, first.leader_count_after) == (2, 0)
+    assert (third.leader_count, third.leader_count_after) == (0, 1)
+    assert (second.leader_count, second.leader_count_after) == (2, 3)
+    assert (first.replica_count, first.replica_count_after) == (4, 3)
+    assert (first.bytes, first.bytes_after, first.bytes_out) == (150, 50, 100)
+    assert (third.bytes_in, third.usable, third.fills) == (140, 120, True)
     assert seen.links == (CopyLink(1, 3, 1, 100), CopyLink(2, 3, 1, 40))
     assert (seen.partitions, seen.topics, seen.copied) == (3, 1, 2)
     assert seen.factors == {(2, 3): 1}
@@ -179,10 +179,10 @@ def log_dir(name: str, size: int, total: int = -1, usable: int = -1) -> Describe
 
 
 def test_the_leaders_size_counts_and_volumes_count_once() -> None:
-    found = log_sizes(NOW, {1: answer(log_dir("a", 5)), 2: answer(log_dir("a", 9))}, {3: "away"})
-    assert found.sizes == {T[0]: 5}
-    assert found.missing == {3: "away"}
-    assert found.disks == {}
+    logs = log_sizes(NOW, {1: answer(log_dir("a", 5)), 2: answer(log_dir("a", 9))}, {3: "away"})
+    assert logs.sizes == {T[0]: 5}
+    assert logs.missing == {3: "away"}
+    assert logs.disks == {}
     assert log_sizes(NOW, {2: answer(log_dir("a", 9))}, {}).sizes == {T[0]: 9}
     same = answer(log_dir("a", 1, 10, 4), log_dir("b", 1, 10, 4), log_dir("c", 1, 20, 5))
     assert disk_of(same) == Disk(30, 9)

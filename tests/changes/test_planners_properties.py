@@ -95,7 +95,7 @@ def left_or_moved(
     plan: Plan, known: PlanInputs, reached: Snapshot
 ) -> Iterator[tuple[Partition, bool]]:
     """Each partition that may change, and whether it is left alone."""
-    left = {one.id for one in plan.skipped}
+    left = {skipped.id for skipped in plan.skipped}
     for partition in reached.partitions:
         if known.chosen is None or partition.id in known.chosen:
             yield partition, partition.id in left
@@ -141,11 +141,15 @@ def test_a_drained_brokers_bytes_are_spread(data: st.DataObject) -> None:
     """Placed largest first on the emptiest, no broker gets further above the mean than one log."""
     sizes = data.draw(st.lists(st.integers(1, 100), min_size=1, max_size=20))
     snapshot = data.draw(clusters(healthy=True, most=1))
-    one = snapshot.partitions[0]
+    partition = snapshot.partitions[0]
     brokers = snapshot.broker_ids
     partitions = tuple(
         Partition(
-            one.id._replace(partition=n), (b := data.draw(st.sampled_from(brokers)),), (b,), b, 1
+            partition.id._replace(partition=n),
+            (b := data.draw(st.sampled_from(brokers)),),
+            (b,),
+            b,
+            1,
         )
         for n in range(len(sizes))
     )
@@ -231,8 +235,8 @@ def test_evening_out_finds_the_best_of_all(data: st.DataObject) -> None:
     others = {("a", broker): data.draw(st.integers(0, count)) for broker, count in fixed.items()}
 
     def cost(leads: tuple[int, ...]) -> tuple[int, int, int]:
-        moves = sum(one.now not in (None, b) for one, b in zip(choices, leads, strict=True))
-        by_topic = Counter(zip((one.topic for one in choices), leads, strict=True)) + Counter(
+        moves = sum(choice.now not in (None, b) for choice, b in zip(choices, leads, strict=True))
+        by_topic = Counter(zip((choice.topic for choice in choices), leads, strict=True)) + Counter(
             others
         )
         return (
@@ -241,8 +245,8 @@ def test_evening_out_finds_the_best_of_all(data: st.DataObject) -> None:
             squares(list(by_topic.values())),
         )
 
-    found = tuple(balance(fixed, choices, others))
-    assert cost(found) == min(map(cost, itertools.product(*(one.may for one in choices))))
+    leaders = tuple(balance(fixed, choices, others))
+    assert cost(leaders) == min(map(cost, itertools.product(*(choice.may for choice in choices))))
 
 
 @of_any_cluster
@@ -261,18 +265,18 @@ def test_bytes_are_evened_out_until_no_partition_makes_it_better(data: st.DataOb
         return got
 
     leads = balance_bytes(fixed, choices, sizes)
-    assert all(leader in one.may for one, leader in zip(choices, leads, strict=True))
-    before = load([one.now or 0 for one in choices])
+    assert all(leader in choice.may for choice, leader in zip(choices, leads, strict=True))
+    before = load([choice.now or 0 for choice in choices])
     after = load(leads)
     assert squares(list(after.values())) <= squares(list(before.values()))
     enough = (1 + EVEN_ENOUGH) * after.total() / len(brokers)
-    for one, size, leader in zip(choices, sizes, leads, strict=True):
+    for choice, size, leader in zip(choices, sizes, leads, strict=True):
         if after[leader] > enough:
-            assert all(after[b] + size >= after[leader] for b in one.may if b != leader and size)
+            assert all(after[b] + size >= after[leader] for b in choice.may if b != leader and size)
     assert (
         balance_bytes(
             fixed,
-            [Candidates(one.may, now) for one, now in zip(choices, leads, strict=True)],
+            [Candidates(choice.may, now) for choice, now in zip(choices, leads, strict=True)],
             sizes,
         )
         == leads
@@ -283,11 +287,11 @@ def test_topics_are_even_where_brokers_are_by_as_many_moves() -> None:
     """Two hundred topics of three partitions, all led by one broker: 401 moves make brokers even,
     and so chosen every topic is, but for what the last two moves leave."""
     choices = [Candidates((1, 2, 3), 1, f"topic-{n // 3}") for n in range(600)]
-    found = balance({1: 4, 2: 3, 3: 2}, choices)
-    assert sorted(found.count(broker) for broker in (1, 2, 3)) == [199, 200, 201]
-    assert sum(leader != 1 for leader in found) == 401
+    leaders = balance({1: 4, 2: 3, 3: 2}, choices)
+    assert sorted(leaders.count(broker) for broker in (1, 2, 3)) == [199, 200, 201]
+    assert sum(leader != 1 for leader in leaders) == 401
     spreads = Counter(
-        tuple(found[n : n + 3].count(broker) for broker in (1, 2, 3)) for n in range(0, 600, 3)
+        tuple(leaders[n : n + 3].count(broker) for broker in (1, 2, 3)) for n in range(0, 600, 3)
     )
     assert spreads[1, 1, 1] == 199
 

@@ -64,11 +64,11 @@ def test_a_measured_rotation_rotates_its_own_topic_along_and_says_what_it_cost(
     topic = make_topic("measured", REPLICAS)
     shown = kipctl("reassign --rotate --topic", topic, "--measure --yes -o json").document
     assert replicas_of(cluster, topic) == ROTATED
-    assert [one["topic"] for one in shown["partitions"]] == [topic] * 4
+    assert [partition["topic"] for partition in shown["partitions"]] == [topic] * 4
     assert shown["counts"]["done"] > 4
     assert shown["measured"]["records"]["acknowledged"] > 0
     met = shown["measured"]["redirects"]["moves"]["met"]
-    said = [one for one in shown["measured"]["doubts"] if "moved leaders were met" in one]
+    said = [doubt for doubt in shown["measured"]["doubts"] if "moved leaders were met" in doubt]
     assert bool(said) == (met < MIN_MOVES)
     moved, cost, *_ = reports[0].opening  # what stands above the tables
     assert moved.first.startswith("4 leaders moved")

@@ -289,8 +289,8 @@ class TestABrokerThatIsGone:
     def test_what_was_done_is_reported_all_the_same(self, fake: Reassigning, way: str) -> None:
         if way == "undo":
             fake.changes = []
-            for one in T:
-                fake.partitions[one].replicas = (1, 2, 4)
+            for partition in T:
+                fake.partitions[partition].replicas = (1, 2, 4)
             fake.kipctl("reassign --add 3 --yes --topic t")
             fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
         command = {
@@ -350,7 +350,9 @@ def test_what_a_throttle_holds_for(setting: Setting, busy: tuple[int, int], expe
     """Of a reassignment of topic u, by whomever; one of the entry's own partitions always."""
     throttle = Throttle((Change(setting, None, "1"),))
     entry = Entry(Path("x"), "x", "c", {T[0]: (1, 2)}, {}, EntryState.SUBMITTED, throttle=throttle)
-    other, mine = (Reassignment(one, busy, busy[:1], ()) for one in (PartitionId("u", 0), T[0]))
+    other, mine = (
+        Reassignment(partition, busy, busy[:1], ()) for partition in (PartitionId("u", 0), T[0])
+    )
     assert applies_to(entry, [other]) is expected
     assert applies_to(entry, [mine])
     assert not applies_to(entry, [])

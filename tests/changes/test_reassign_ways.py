@@ -39,7 +39,7 @@ def test_leaders_that_move_with_their_data_are_counted_and_the_broker_is_said_to
 ) -> None:
     fake.partitions[T[5]] = Held((1, 2, 3), leader=2)
     ran = fake.kipctl("reassign --drain 1 --yes -o json")
-    outcomes = [one["outcome"] for one in ran.document["partitions"]]
+    outcomes = [partition["outcome"] for partition in ran.document["partitions"]]
     assert outcomes.count("moved with its data") == 6
     moved = ran.document["leaders_moved"]
     assert moved == {"by_election": outcomes.count("elected"), "with_data": 6, "by_others": 0}

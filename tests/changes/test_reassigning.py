@@ -381,9 +381,9 @@ def interrupted(looks: int) -> Iterator[None]:
     left = iter([changed_since] * looks)
 
     def look(*arguments: Any, **options: Any) -> Any:
-        if (one := next(left, None)) is None:
+        if (call := next(left, None)) is None:
             raise KeyboardInterrupt
-        return one(*arguments, **options)
+        return call(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kipctl.changes.execution.batch_execution.changed_since", look)
@@ -512,7 +512,7 @@ class TestMovesThatNobodyMeant:
     def test_when_all_of_it_does_nothing_is_called_refused(self, fake: Reassigning) -> None:
         fake.moves_at_once = False
 
-        taken = {one: Held((4, 2, 3), 4) for one in T}
+        taken = {partition: Held((4, 2, 3), 4) for partition in T}
         fake.changes = [lambda: fake.partitions.update(taken)]
         fake.kipctl(ROTATE, status=5)
         assert not any(held.target for held in fake.partitions.values())
@@ -576,12 +576,12 @@ class TestOthersReassign:
         assert "2 of 2 partitions are still being reassigned" in ran.err
 
         shown = fake.kipctl("changes cancel --dry-run -o json").document
-        assert [one["topic"] for one in shown["ongoing"]] == ["t", "t"]
-        assert [one["topic"] for one in shown["left_alone"]] == ["other"]
+        assert [partition["topic"] for partition in shown["ongoing"]] == ["t", "t"]
+        assert [partition["topic"] for partition in shown["left_alone"]] == ["other"]
 
         ran = fake.kipctl(CANCEL)
         assert "1 other is left alone" in ran.err
-        assert [one["order"] for one in ran.document["cancelled"]] == ["put back"] * 2
+        assert [partition["order"] for partition in ran.document["cancelled"]] == ["put back"] * 2
         assert fake.replicas()[T[0]] == (3, 1, 2)
         assert fake.partitions[OTHER].target == (3, 2)
         assert fake.states() == ["undone"]
@@ -603,7 +603,7 @@ class TestOthersReassign:
 
         fake.changes.append(lambda: setattr(fake, "late_looks", 3))
         ran = fake.kipctl(CANCEL)
-        assert [one["order"] for one in ran.document["cancelled"]] == ["put back"]
+        assert [partition["order"] for partition in ran.document["cancelled"]] == ["put back"]
         assert fake.replicas()[T[0]] == (3, 1, 2)
 
     def test_an_order_that_is_another_than_kafka_was_to_leave_is_not_waited_out(
@@ -614,7 +614,7 @@ class TestOthersReassign:
         ran = fake.kipctl("reassign --plan", plan, UNFINISHED, status=6)
         fake.changes.append(lambda: setattr(fake.partitions[T[0]], "target", (3, 4, 1)))
         ran = fake.kipctl(CANCEL)
-        assert [one["order"] for one in ran.document["cancelled"]] == ["put back"]
+        assert [partition["order"] for partition in ran.document["cancelled"]] == ["put back"]
         assert fake.replicas()[T[0]] == (1, 2, 3)
 
     @pytest.mark.parametrize("option", ["--topic", "--plan"])
@@ -721,7 +721,7 @@ class TestJournalOfCommands:
         fake.kipctl(ROTATE)
         fake.kipctl("reassign --rotate --topic other --yes")
         shown = fake.kipctl("changes list -o json").document["entries"]
-        assert [one["partitions"] for one in shown] == [1, 10]
+        assert [entry["partitions"] for entry in shown] == [1, 10]
         assert shown[1]["command_line"] == ROTATE.split()
         fake.kipctl(ROLLBACK, shown[1]["id"])
         assert fake.leaders()[T[0]] == 1

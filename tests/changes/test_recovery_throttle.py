@@ -58,9 +58,9 @@ def test_a_rate_is_set_shown_and_cleared(fake: Reassigning) -> None:
     assert not fake.configs.get((TOPIC, "small"))
     assert rates(fake) == {"3000000"}
     shown = fake.kipctl("throttle show -o json").document["throttles"]
-    assert {one["value"] for one in shown} == {"3000000", "*"}
-    assert all("throttle set 3MB/s" in one["set_by"] for one in shown)
-    assert all(one["is_needed"] for one in shown if one["kind"] == "topic")
+    assert {throttle["value"] for throttle in shown} == {"3000000", "*"}
+    assert all("throttle set 3MB/s" in throttle["set_by"] for throttle in shown)
+    assert all(throttle["is_needed"] for throttle in shown if throttle["kind"] == "topic")
     listed = fake.kipctl("changes list")
     assert "done, throttle still set" in listed.out
     assert "kipctl changes clear-throttles" in listed.out
@@ -68,7 +68,7 @@ def test_a_rate_is_set_shown_and_cleared(fake: Reassigning) -> None:
     ran = fake.kipctl("changes clear-throttles --yes", status=4)
     assert "Broker 3 catches up under them" in ran.err
     shown = fake.kipctl("throttle clear --dry-run -o json").document["settings"]
-    assert {one["value_during"] for one in shown} == {"3000000", "*"}
+    assert {setting["value_during"] for setting in shown} == {"3000000", "*"}
     ran = fake.kipctl("throttle clear --yes -o json")
     assert ran.document["settings"] == shown
     assert "Broker 3 still copies 1 partition" in ran.err
@@ -83,7 +83,7 @@ def test_it_is_said_to_be_set_and_removed_when_brokers_show_it(fake: Reassigning
     fake.late_configs = 10
     fake.kipctl("throttle set 3MB/s --yes")
     shown = fake.kipctl("throttle show -o json").document["throttles"]
-    assert [one["value"] for one in shown].count("3000000") == 2 * len(fake.brokers)
+    assert [throttle["value"] for throttle in shown].count("3000000") == 2 * len(fake.brokers)
     fake.kipctl("throttle clear --yes")
     (left,) = fake.kipctl("throttle show -o json").document["throttles"]
     assert left["value"] == "7"
@@ -125,10 +125,10 @@ def test_its_own_throttle_of_a_broker_that_is_away_is_known_to_be_its_own(
     fake.brokers = (1, 2, 4)
     fake.partitions[BIG].isr = None
     shown = fake.kipctl("changes clear-throttles --dry-run -o json").document["throttles"]
-    assert {one["name"] for one in shown} == {"1", "2", "3", "4", "big"}
-    assert all("throttle set 3MB/s" in one["set_by"] for one in shown)
+    assert {throttle["name"] for throttle in shown} == {"1", "2", "3", "4", "big"}
+    assert all("throttle set 3MB/s" in throttle["set_by"] for throttle in shown)
     shown = fake.kipctl("throttle show -o json").document["not_known"]
-    assert {(one["name"], one["value"]) for one in shown} == {("3", "3000000")}
+    assert {(throttle["name"], throttle["value"]) for throttle in shown} == {("3", "3000000")}
     said = " ".join(fake.kipctl("throttle show").out.split())
     assert "Broker 3 is away, where 2 rates may be set still, by entry" in said
 
@@ -141,10 +141,10 @@ def test_what_others_have_set_anew_is_removed_with_the_rest_and_not_said_to_be_s
     for broker in "1234":
         fake.configs[BROKER, broker] = dict.fromkeys(RATES, "70000000")
     shown = fake.kipctl("changes clear-throttles --dry-run -o json").document["throttles"]
-    assert {one["kind"] for one in shown} == {"topic"}
+    assert {throttle["kind"] for throttle in shown} == {"topic"}
     shown = fake.kipctl("changes clear-throttles --all --dry-run -o json").document["throttles"]
-    assert len(shown) == len({(one["name"], one["config"]) for one in shown}) == 10
-    assert {one["value_before"] for one in shown} == {None}
+    assert len(shown) == len({(throttle["name"], throttle["config"]) for throttle in shown}) == 10
+    assert {throttle["value_before"] for throttle in shown} == {None}
     ran = fake.kipctl("changes clear-throttles --all --yes")
     assert "10 of 10 throttles are removed." in ran.out
     assert not own(fake)
@@ -292,7 +292,7 @@ class TestAdapt:
         self.steps[110] = lambda: setattr(fake.partitions[BIG], "isr", None)
         ran = fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"))
         assert ("Broker 3 is away, and waited for" in ran.err) == (not leaves)
-        ((*_, at_last),) = [sorted(one) for one in set_before_it_is_back]
+        ((*_, at_last),) = [sorted(values) for values in set_before_it_is_back]
         assert at_last == "2000000", "eleven seconds of it pass at once"
         assert "All replicas are in sync after" in ran.out
         assert len(looks) > 110
@@ -324,7 +324,7 @@ class TestAdapt:
 
         def another_terminal() -> None:
             shown = fake.kipctl("throttle show -o json").document["throttles"]
-            assert all(one["is_needed"] for one in shown if one["value"] != "7")
+            assert all(throttle["is_needed"] for throttle in shown if throttle["value"] != "7")
             assert "They are set by the running kipctl (kipctl throttle adapt" in (
                 " ".join(fake.kipctl("throttle show").out.split())
             )

@@ -159,7 +159,7 @@ def test_of_the_throttle_is_set_what_is_not_set_and_nobody_else_has(
     settings: dict[Setting, str | None], to_set: list[Setting], by_others: dict[Setting, str | None]
 ) -> None:
     left = remaining_work(entry(throttle=THROTTLE), cluster((1, 2)), (), {}, settings)
-    assert [one.setting for one in left.to_set.changes] == to_set
+    assert [change.setting for change in left.to_set.changes] == to_set
     assert left.set_by_others == by_others
     assert left.to_set_for_copies == left.to_set
     in_place = remaining_work(entry(throttle=THROTTLE), cluster((2, 3)), (), {}, settings)
@@ -213,7 +213,9 @@ def test_when_all_has_arrived_the_throttle_is_removed_and_that_is_said(fake: Rea
     rate = Setting(BROKER, "4", RATE)
     cut_off(fake.kept).with_throttle(Throttle((Change(rate, None, "50000000"),)))
     fake.configs = {(int(ResourceType.BROKER), "4"): {RATE: "50000000"}}
-    fake.partitions = {one: Held(replicas, replicas[0]) for one, replicas in AFTER.items()}
+    fake.partitions = {
+        partition: Held(replicas, replicas[0]) for partition, replicas in AFTER.items()
+    }
     assert "Its throttle is removed." in fake.kipctl("changes resume --dry-run").out
     nothing = fake.kipctl("changes cancel --yes").err
     assert "Throttles of earlier changes are still set." in nothing
@@ -226,8 +228,8 @@ def test_when_all_has_arrived_the_throttle_is_removed_and_that_is_said(fake: Rea
 def test_what_is_under_way_is_waited_for(fake: Reassigning) -> None:
     cut_off(fake.kept)
     fake.moves_at_once = False
-    for one in T:
-        fake.partitions[one] = Held((1, 2, 3), 1, target=(1, 2, 4))
+    for partition in T:
+        fake.partitions[partition] = Held((1, 2, 3), 1, target=(1, 2, 4))
     ran = fake.kipctl(RESUME, "--timeout 0.3", status=6)
     assert "Still being reassigned, and waited for: 5 partitions." in ran.err
     assert fake.altered == []
@@ -242,7 +244,7 @@ def test_what_somebody_else_has_changed_is_left_alone(fake: Reassigning) -> None
     fake.partitions[T[0]].replicas = (4, 2, 3)
     ran = fake.kipctl(RESUME, "-o json")
     assert fake.replicas()[T[0]] == (4, 2, 3)
-    assert {one["reason"] for one in ran.document["skipped"]} == {CHANGED}
+    assert {skipped["reason"] for skipped in ran.document["skipped"]} == {CHANGED}
 
 
 def test_the_question_says_whose_change_it_is_and_a_dry_run_changes_nothing(
@@ -343,7 +345,7 @@ class TestRollbackOfWhatWasCutOff:
 
     @pytest.fixture
     def was(self, fake: Reassigning) -> Entry:
-        fake.partitions = {one: Held((1, 2, 4), 1) for one in T[:2]}
+        fake.partitions = {partition: Held((1, 2, 4), 1) for partition in T[:2]}
         fake.partitions[T[2]] = Held((1, 2, 3), 1, target=(1, 2, 4))
         fake.moves_at_once = False
         before, after = (dict.fromkeys(T[:3], ids) for ids in ((1, 2, 3), (1, 2, 4)))
@@ -359,8 +361,8 @@ class TestRollbackOfWhatWasCutOff:
         assert f"kipctl undo {was.id}" in ran.err
         assert "All is as before" not in ran.err
         told = ran.document
-        assert [one["partition"] for one in told["cancelled"]] == [2]
-        assert [one["reason"] for one in told["skipped"]][:2] == ["broker 3 is not alive"] * 2
+        assert [row["partition"] for row in told["cancelled"]] == [2]
+        assert [row["reason"] for row in told["skipped"]][:2] == ["broker 3 is not alive"] * 2
         assert read_entry(was.path).state is EntryState.SUBMITTED
         fake.brokers, fake.moves_at_once = (1, 2, 3, 4), True
         fake.kipctl(ROLLBACK)
@@ -390,8 +392,8 @@ class TestRollbackOfWhatWasCutOff:
     ) -> None:
         fake.refused = {*refused}
         fake.changes = [lambda: None, lambda: setattr(fake, "moves_at_once", True)]
-        for one in T[:2]:
-            fake.partitions[one] = Held(*held)
+        for partition in T[:2]:
+            fake.partitions[partition] = Held(*held)
         assert said in fake.kipctl(ROLLBACK, status=status).err
         assert read_entry(was.path).state == state
 
@@ -446,15 +448,15 @@ def test_a_rollback_that_is_gone_on_with_has_undone_what_it_was_to_undo_or_leave
     fake: Reassigning, elsewhere: Replicas, state: EntryState
 ) -> None:
     was = cut_off(fake.kept, EntryState.DONE)
-    for one in T[1:]:
-        fake.partitions[one] = Held((1, 2, 4), 1)
+    for partition in T[1:]:
+        fake.partitions[partition] = Held((1, 2, 4), 1)
     fake.partitions[T[0]] = Held(elsewhere, elsewhere[0])  # the rollback had left it alone
     back = dict.fromkeys(T[1:], (1, 2, 3))
     rollback = fake.kept.save(dict.fromkeys(T[1:], (1, 2, 4)), back, BOB, undoes=was.id, how=HOW)
     rollback.mark(EntryState.SUBMITTED)
     ran = fake.kipctl(ROLLBACK)
     assert "An undo of it was cut off, and is continued" in ran.err
-    assert {fake.replicas()[one] for one in T[1:]} == {(1, 2, 3)}
+    assert {fake.replicas()[partition] for partition in T[1:]} == {(1, 2, 3)}
     assert read_entry(was.path).state is state
 
 
@@ -561,7 +563,7 @@ class TestTwoMachines:
         ran = fake.kipctl("reassign --rotate --topic t --yes --batch 3", status=5)
         assert "4 partitions are done, 1 is not: t-4: its replicas have changed" in ran.err
         assert fake.replicas()[T[4]][0] == 3
-        assert {fake.replicas()[one] for one in T[:4]} == {(2, 3, 1)}
+        assert {fake.replicas()[partition] for partition in T[:4]} == {(2, 3, 1)}
 
 
 def test_what_was_stopped_while_data_was_copied_is_known_and_can_all_be_taken_back(

@@ -72,7 +72,7 @@ def test_only_what_is_as_kipctl_left_it_comes_back(
 ) -> None:
     for force, reason in ((False, left_alone), (True, insisted)):
         way = plan_rollback(was, now, {"t": "old"}, force=force)
-        assert [one.reason for one in way.skipped] == ([reason] if reason else [])
+        assert [skipped.reason for skipped in way.skipped] == ([reason] if reason else [])
         assert [move.after for move in way.moves] == ([] if reason else [was.before[T0]])
 
 
@@ -81,7 +81,7 @@ def test_only_what_is_as_kipctl_left_it_comes_back(
 )
 def test_a_topic_made_anew_is_another_one(topic_ids: dict[str, str], is_anew: bool) -> None:
     way = plan_rollback(entry(), cluster((2, 1)), topic_ids)
-    assert [one.reason for one in way.skipped] == ([RECREATED] if is_anew else [])
+    assert [skipped.reason for skipped in way.skipped] == ([RECREATED] if is_anew else [])
 
 
 def test_what_is_back_but_led_by_another_is_elected_only() -> None:
@@ -104,4 +104,4 @@ def test_what_has_to_wait_keeps_the_entry_open(
     way = plan_rollback(entry(), now, {}, busy)
     assert way.is_whole is is_whole
     if busy:
-        assert [one.reason for one in way.skipped] == [BUSY]
+        assert [skipped.reason for skipped in way.skipped] == [BUSY]

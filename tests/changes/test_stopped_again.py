@@ -71,7 +71,7 @@ def disks(fake: Suffering, undoes: str = "") -> str:
         undoes=undoes,
         how=ExecutionOptions(1, 0.0, False),
         kind=ChangeKind.DISKS,
-        disks=[DiskMove(one, 1, "/data", "/data2", 1000) for one in T[:2]],
+        disks=[DiskMove(partition, 1, "/data", "/data2", 1000) for partition in T[:2]],
     ).mark(EntryState.SUBMITTED)
     return RESUME
 

@@ -136,7 +136,7 @@ class TestCancelWhileItRuns:
         assert "The reassignment of 1 partition ended elsewhere: t-0" in moving.err
         assert "paused it, maybe by kipctl changes cancel." in " ".join(moving.err.split())
         assert "partitions reassigned" not in moving.err
-        assert {one for asked in fake.altered for one in asked} == {T[0]}
+        assert {partition for asked in fake.altered for partition in asked} == {T[0]}
         assert not any(held.target for held in fake.partitions.values())
 
     def test_between_two_batches_the_next_one_does_not_begin(
@@ -156,9 +156,9 @@ class TestCancelWhileItRuns:
         fake.moves_at_once = False
         take = fake._take
 
-        def cancelled_at_once(one: PartitionId, replicas: Replicas | None) -> int:
-            code: int = take(one, replicas)
-            fake.partitions[one].target = None
+        def cancelled_at_once(partition_id: PartitionId, replicas: Replicas | None) -> int:
+            code: int = take(partition_id, replicas)
+            fake.partitions[partition_id].target = None
             return code
 
         monkeypatch.setattr(fake, "_take", cancelled_at_once)

@@ -98,7 +98,7 @@ def test_brokers_are_looked_at_over_connections_that_the_change_does_not_need(
     monkeypatch.setattr(throttle, "read_group", read)
     monkeypatch.setattr(throttle, "write", lambda *_: ())
     throttle.set_throttle(cluster, Throttle((Change(rate, None, "5"),)))
-    assert [one.address for one in over] == [cluster.broker(1).address]
+    assert [connection.address for connection in over] == [cluster.broker(1).address]
     assert cluster.broker(1) not in over
 
 

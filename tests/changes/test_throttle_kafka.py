@@ -63,7 +63,9 @@ def none_afterwards(cluster: Cluster) -> Iterator[None]:
     yield
     brokers = [Setting(BROKER, str(broker), config) for broker in (1, 2, 3) for config in RATES]
     now = read_settings(cluster, brokers)
-    restore_throttle(cluster, Throttle(tuple(Change(one, None, now[one]) for one in brokers)))
+    restore_throttle(
+        cluster, Throttle(tuple(Change(setting, None, now[setting]) for setting in brokers))
+    )
 
 
 def fill(lab: Lab, topic: str, megabytes: int) -> None:
@@ -85,7 +87,7 @@ def keep_all(cluster: Cluster, topic: str) -> None:
         ResourceType.TOPIC, topic, (AlterableConfig("retention.bytes", value="-1"),)
     )
     answer = cluster.ask_controller(IncrementalAlterConfigsRequest(resources=(kept,)))
-    assert [one.error_code for one in answer.responses] == [0]
+    assert [response.error_code for response in answer.responses] == [0]
 
 
 def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
@@ -110,7 +112,7 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     throttle = prepare_throttle(cluster, wanted, own=plan.target)
     assert read_throttle(json.loads(json.dumps(throttle.document()))) == throttle
     set_throttle(cluster, throttle)
-    wait_for(cluster, {one.setting: one.during for one in throttle.changes})
+    wait_for(cluster, {change.setting: change.during for change in throttle.changes})
     assert read_settings(cluster, settings)[own[0]] == "0:2,0:1"
     assert read_settings(cluster, settings)[Setting(TOPIC, topic, FOLLOWER_REPLICAS)] == "0:3"
 
@@ -121,7 +123,9 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
         sizes, _ = reported_sizes(3, cluster.broker(3).request(DescribeLogDirsRequest(topics=None)))
         copied.append(sizes.get(PartitionId(topic, 0), 0))
     assert copied[-1] < held / 2
-    assert [one.id for one in list_reassignments(cluster)] == [PartitionId(topic, 0)]
+    assert [reassignment.id for reassignment in list_reassignments(cluster)] == [
+        PartitionId(topic, 0)
+    ]
 
     assert restore_throttle(cluster, throttle) == ()
     wait_for(cluster, before)
@@ -133,7 +137,7 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     assert now.sizes[PartitionId(topic, 0)] == held
     assert now.disks.keys() == {1, 2, 3}
 
-    left = tuple(Change(one, None, before[one]) for one in own)
+    left = tuple(Change(setting, None, before[setting]) for setting in own)
     assert restore_throttle(cluster, Throttle(left)) == ()
     wait_for(cluster, dict.fromkeys(own))
 
@@ -152,7 +156,9 @@ def test_two_kipctl_never_leave_the_other_unlimited_and_nothing_in_the_end(
     looks: list[str | None] = []
 
     def is_first_busy(cluster: Cluster) -> bool:
-        return any(one.id.topic == topics[0] for one in list_reassignments(cluster))
+        return any(
+            reassignment.id.topic == topics[0] for reassignment in list_reassignments(cluster)
+        )
 
     def look_on() -> None:
         with Cluster(lab.bootstrap_server, timeout_s=30.0) as own:

@@ -55,9 +55,9 @@ def test_who_would_lead_and_what_may_be_lost(
     loss: str,
 ) -> None:
     partition = Partition(PartitionId("t", 0), replicas, isr, NO_LEADER, 5, offline)
-    found = leaderless(partition, {1, 2, 3}, ends)
-    assert (found.would_lead, found.known_loss) == (leader, known)
-    assert found.loss.startswith(loss)
+    leaderless_partition = leaderless(partition, {1, 2, 3}, ends)
+    assert (leaderless_partition.would_lead, leaderless_partition.known_loss) == (leader, known)
+    assert leaderless_partition.loss.startswith(loss)
 
 
 def test_an_eligible_leader_replica_has_every_record_too() -> None:
@@ -91,16 +91,16 @@ def test_nothing_is_given_up_while_the_last_in_sync_may_come_back(
     back: tuple[int, ...],
 ) -> None:
     partition = Partition(PartitionId("t", 0), (1, 2, 3), isr, NO_LEADER, 5, offline)
-    found = leaderless(partition, {2, 3}, {}, eligible, registered)
-    assert found.may_come_back == back
+    leaderless_partition = leaderless(partition, {2, 3}, {}, eligible, registered)
+    assert leaderless_partition.may_come_back == back
     if not back:
-        require_lost_for_good([found])
+        require_lost_for_good([leaderless_partition])
         return
     why = "Broker 1 was in sync last with t-0, and may come back"
-    if not found.last_in_sync:
+    if not leaderless_partition.last_in_sync:
         why = r"Who was in sync last with t-0 is not known \(.*\), and broker 1 is down"
     with pytest.raises(RefusedError, match=why):
-        require_lost_for_good([found])
+        require_lost_for_good([leaderless_partition])
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_the_longest_is_of_the_newest_epoch_then_has_the_longest_log(
     isr: tuple[int, ...], ends: dict[int, int], epochs: dict[int, int], replicas: tuple[int, ...]
 ) -> None:
     partition = Partition(PartitionId("t", 0), (9, 1, 2, 3), isr, NO_LEADER, 5, (9,))
-    found = leaderless(partition, {1, 2, 3}, ends, last_epochs=epochs)
-    better = longest_first(found)
+    leaderless_partition = leaderless(partition, {1, 2, 3}, ends, last_epochs=epochs)
+    better = longest_first(leaderless_partition)
     assert better.replicas == replicas
     assert longest_first(better).would_lead == better.would_lead
 

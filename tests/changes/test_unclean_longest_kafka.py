@@ -47,12 +47,12 @@ def test_the_longest_log_leads_where_another_would(
         shown = kipctl(f"elect unclean --topic {topic} --dry-run")
         assert "Another live replica has more records than the one that would lead" in shown.out
         better = kipctl(f"elect unclean --topic {topic} --longest --dry-run -o json").document
-        (one,) = better["partitions"]
-        assert (one["log_ends"], one["would_lead"]) == ({"3": 2, "2": 5}, 2)
+        (row,) = better["partitions"]
+        assert (row["log_ends"], row["would_lead"]) == ({"3": 2, "2": 5}, 2)
 
         ran = kipctl(f"elect unclean --topic {topic} --longest --force --yes -o json")
-        (one,) = ran.document["partitions"]
-        assert (one["outcome"], one["leader"], one["replicas"]) == ("elected", 2, [2, 1, 3])
+        (row,) = ran.document["partitions"]
+        assert (row["outcome"], row["leader"], row["replicas"]) == ("elected", 2, [2, 1, 3])
     finally:
         lab.start(1, 2, 3)
     wait_until_everywhere(cluster, topic, in_sync)

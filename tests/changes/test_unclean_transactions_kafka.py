@@ -33,11 +33,11 @@ _TIMEOUT_S = 120
 
 
 def by_topic(ran: Ran) -> dict[str, Any]:
-    return {one["topic"]: one for one in ran.document["transactions"]}
+    return {transaction["topic"]: transaction for transaction in ran.document["transactions"]}
 
 
 def findings(ran: Ran) -> dict[str, Any]:
-    return {one["id"]: one for one in ran.document["findings"]}
+    return {finding["id"]: finding for finding in ran.document["findings"]}
 
 
 def kafka_transactions(lab: Lab, command: str) -> str:
@@ -75,12 +75,15 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
         chosen = f"elect unclean --partition {OPEN}:0 --partition {LOST}:0 --partition {FEW}:0"
 
         before = kipctl(chosen, "--dry-run -o json")
-        assert [one["may_come_back"] for one in before.document["partitions"]] == [[1]] * 3
-        found = by_topic(before)
-        assert (found[OPEN]["transactional_id"], found[OPEN]["state"]) == ("app-open", "Ongoing")
-        assert (found[OPEN]["hanging"], found[OPEN]["start_offset"]) == (False, 0)
-        assert (found[LOST]["hanging"], found[LOST]["start_offset"]) == (True, 11)
-        assert found[LOST]["state"] == "CompleteCommit"
+        assert [row["may_come_back"] for row in before.document["partitions"]] == [[1]] * 3
+        transactions = by_topic(before)
+        assert (transactions[OPEN]["transactional_id"], transactions[OPEN]["state"]) == (
+            "app-open",
+            "Ongoing",
+        )
+        assert (transactions[OPEN]["hanging"], transactions[OPEN]["start_offset"]) == (False, 0)
+        assert (transactions[LOST]["hanging"], transactions[LOST]["start_offset"]) == (True, 11)
+        assert transactions[LOST]["state"] == "CompleteCommit"
 
         # The change of min.insync.replicas has made the cluster forget who was in sync.
         refused = kipctl(f"elect unclean --partition {FEW}:0 --yes", status=4)
@@ -91,8 +94,8 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
 
         elected = kipctl(chosen, "--force --yes -o json", status=5)
         assert "Readers with read_committed stop at offset 11 of tx2-0 for good" in elected.err
-        assert [one["from_leader"] for one in elected.document["partitions"]] == [None] * 3
-        assert {one["topic"]: one["last_stable_offset"] for one in elected.document["held_up"]} == {
+        assert [row["from_leader"] for row in elected.document["partitions"]] == [None] * 3
+        assert {row["topic"]: row["last_stable_offset"] for row in elected.document["held_up"]} == {
             OPEN: 0,
             LOST: 11,
         }
@@ -111,10 +114,13 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
         opened.commit_transaction(_TIMEOUT_S)
         await_committed(lab, OPEN, 4)
 
-        found = findings(kipctl("inspect brokers -o json"))
-        assert "tx2-0, tx3-0. In tx2-0 it is of producer" in found["hanging-transaction"]["what"]
+        findings_by_id = findings(kipctl("inspect brokers -o json"))
+        assert (
+            "tx2-0, tx3-0. In tx2-0 it is of producer"
+            in findings_by_id["hanging-transaction"]["what"]
+        )
         command = by_topic(elected)[LOST]["abort"]
-        assert found["hanging-transaction"]["change"].endswith(command)
+        assert findings_by_id["hanging-transaction"]["change"].endswith(command)
         kafka_transactions(lab, command)
         lab.start(1)
         wait_until_everywhere(cluster, FEW, in_sync)

@@ -38,6 +38,6 @@ def test_what_differs_is_looked_at_again(
     monkeypatch.setattr(reassign, "take_snapshot", take_snapshot)
     monkeypatch.setattr(reassign, "list_reassignments", lambda cluster, target: ())
     with replaced_time(monotonic=lambda: now_s[0], sleep=sleep):
-        (found,) = verify(cast(Cluster, "cluster"), {T0: (2, 1)})
-    assert (found.state, found.replicas) == (state, looked[-1])
+        (partition,) = verify(cast(Cluster, "cluster"), {T0: (2, 1)})
+    assert (partition.state, partition.replicas) == (state, looked[-1])
     assert len(looked) == looks

@@ -97,9 +97,9 @@ WITHOUT = replace(GOOD, partitions=())
 def test_what_keeps_a_condition_from_being_met(
     condition: Condition, seen: ClusterState, left: str
 ) -> None:
-    found = unmet(condition, seen)
-    assert found.startswith(left)
-    assert bool(found) == bool(left)
+    reason = unmet(condition, seen)
+    assert reason.startswith(left)
+    assert bool(reason) == bool(left)
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,11 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(lagging: ElectingCl
 def test_of_many_brokers_all_have_to_answer_and_some_are_compared() -> None:
     """Any one that crashed and is still listed keeps it from being met, whichever it is."""
     ids = [PartitionId("t", n) for n in range(30)]
-    places = {one: tuple((n + more) % 30 + 1 for more in range(3)) for n, one in enumerate(ids)}
-    held = {one: Held(replicas, replicas[0]) for one, replicas in places.items()}
+    places = {
+        partition_id: tuple((n + more) % 30 + 1 for more in range(3))
+        for n, partition_id in enumerate(ids)
+    }
+    held = {partition_id: Held(replicas, replicas[0]) for partition_id, replicas in places.items()}
     cluster = ManyBrokers(held, tuple(range(1, 31)), sizes=dict.fromkeys(ids, 1))
     wait = "wait --until in-sync,converged --timeout 1"
     with many_brokers(cluster), socket.socket() as nobody:

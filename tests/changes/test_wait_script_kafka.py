@@ -56,11 +56,15 @@ def shown_by(node: Node) -> list[PartitionMetadata]:
             answer = admin.list_topics(timeout=30)
             if answer.orig_broker_id in (-1, node.id):
                 topics = answer.topics.values()
-                return [one for topic in topics for one in topic.partitions.values()]
+                return [partition for topic in topics for partition in topic.partitions.values()]
 
 
 def lacking(partitions: list[PartitionMetadata]) -> list[PartitionMetadata]:
-    return [one for one in partitions if sorted(one.isrs) != sorted(one.replicas)]
+    return [
+        partition
+        for partition in partitions
+        if sorted(partition.isrs) != sorted(partition.replicas)
+    ]
 
 
 @campaign
@@ -102,17 +106,17 @@ def test_a_script_that_restarts_brokers_is_never_let_on_early_and_never_stuck(
             views = shown(lab)
             if what == "down":  # there is something to wait for
                 assert int(broker) not in views
-                while not all(lacking(one) for one in views.values()):
+                while not all(lacking(view) for view in views.values()):
                     views = shown(lab)
             else:
                 assert sorted(views) == [1, 2, 3]
             if what == "in-sync":
                 # One broker at least shows it: which one kipctl has asked is not known.
-                assert any(not lacking(one) for one in views.values()), views
+                assert any(not lacking(view) for view in views.values()), views
             if what == "all":
-                for one in views.values():
-                    assert not lacking(one), (line, views)
-                    assert [p.leader for p in one] == [p.replicas[0] for p in one], (line, views)
+                for view in views.values():
+                    assert not lacking(view), (line, views)
+                    assert [p.leader for p in view] == [p.replicas[0] for p in view], (line, views)
             script.stdin.write("go on\n")
             script.stdin.flush()
         script.stdin.close()

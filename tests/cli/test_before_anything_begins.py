@@ -82,7 +82,7 @@ def test_each_option_has_values_that_are_wrong() -> None:
 def not_wrong(lines: Iterable[str], folder: Path) -> list[object]:
     """Of these command lines the ones that are not told to be wrong before anything begins."""
     ended = [(line, outcome(shlex.split(line), folder)) for line in lines]
-    return [one for one in ended if not one[1].is_wrong_usage]
+    return [result for result in ended if not result[1].is_wrong_usage]
 
 
 @pytest.mark.parametrize(("command", "wrong"), wrong_options().items(), ids=wrong_options())

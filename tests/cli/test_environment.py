@@ -440,7 +440,7 @@ def test_what_a_file_says_without_effect_or_otherwise_for_java_is_named(
     where = environment()
     where.connecting["command_config"] = str(file)
     where.access("a:1")
-    assert [one for one in warnings if one not in told(where)] == []
+    assert [warning for warning in warnings if warning not in told(where)] == []
     assert ("ISO 8859-1" in told(where)) is not text.isascii()
 
 

@@ -64,8 +64,8 @@ def test_the_page_of_the_runs_begins_with_what_was_reported(
 
     options.report(environment, "experiment batch", measure, lambda _: opening, lambda _: ())
     assert out.getvalue() == "Batches of 5 took 1 s.\n"
-    found = Report("experiment batch", {}, opening=opening)
-    assert written == [([f"{tmp_path}/runs/one"], tmp_path / "page.html", found)]
+    report = Report("experiment batch", {}, opening=opening)
+    assert written == [([f"{tmp_path}/runs/one"], tmp_path / "page.html", report)]
 
 
 def test_numbers_of_a_list() -> None:

@@ -49,9 +49,9 @@ def test_without_an_id_all_are_listed() -> None:
     for id in (*findings(), *other_pages()):
         assert f"\n{id} " in out
     listed = json.loads(explained("-o", "json"))
-    assert [one["id"] for one in listed["findings"]] == list(findings())
-    assert all(one["title"].endswith(".") for one in listed["findings"])
-    assert [one["id"] for one in listed["pages"]] == list(other_pages())
+    assert [finding["id"] for finding in listed["findings"]] == list(findings())
+    assert all(finding["title"].endswith(".") for finding in listed["findings"])
+    assert [page["id"] for page in listed["pages"]] == list(other_pages())
     assert {"id": "undo", "title": "Undo"} in listed["pages"]
 
 

@@ -98,8 +98,8 @@ def test_what_needs_spark_says_so_before_anything_begins(
     lines = {name: f"{name} {options}".format(**places) for name, options in VALID.items()}
     lines["with workers"] = f"{lines['perf produce']} --workers 2 --bootstrap-server 127.0.0.1:1"
     words = {name: shlex.split(line) for name, line in lines.items()}
-    found = json.loads(python_without_spark(COMMANDS, json.dumps(words)))
-    told = {name: one for name, one in found.items() if "kipctl[spark]" in one[1]}
+    outcomes = json.loads(python_without_spark(COMMANDS, json.dumps(words)))
+    told = {name: outcome for name, outcome in outcomes.items() if "kipctl[spark]" in outcome[1]}
     assert told.keys() == HELD_UP | {"with workers"}
     for name, (status, err, begun) in told.items():
         assert (status, begun) == (2, []), name

@@ -25,7 +25,7 @@ def test_every_command_has_examples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "example"), [(path, one) for path, lines in EXAMPLES.items() for one in lines]
+    ("path", "example"), [(path, example) for path, lines in EXAMPLES.items() for example in lines]
 )
 def test_an_example_can_be_typed(path: str, example: str) -> None:
     words = shlex.split(example)
@@ -34,7 +34,7 @@ def test_an_example_can_be_typed(path: str, example: str) -> None:
     COMMANDS[path].make_context("kipctl", words, obj=Environment())
 
 
-@pytest.mark.parametrize("example", [one for lines in EXAMPLES.values() for one in lines])
+@pytest.mark.parametrize("example", [example for lines in EXAMPLES.values() for example in lines])
 def test_values_of_an_example_are_accepted(example: str, examples_folder: Path) -> None:
     """Where it is refused, then for what is not on this machine."""
     said = outcome(shlex.split(example)[1:], examples_folder)

@@ -99,6 +99,6 @@ def test_of_what_kipctl_depends_on_help_imports_only_what_it_is_made_with() -> N
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     extras = (project["optional-dependencies"][extra] for extra in MODULES)
     needed = [*project["dependencies"], *chain.from_iterable(extras)]
-    names = {re.match(r"[\w-]+", one)[0].replace("-", "_") for one in needed}
+    names = {re.match(r"[\w-]+", requirement)[0].replace("-", "_") for requirement in needed}
     modules = imported("--help", *(f"{command} --help" for command in COMMANDS))
     assert {module.partition(".")[0] for module in modules} & names == HELP_IS_MADE_WITH

@@ -121,5 +121,5 @@ def test_every_command(lab: Lab, kipctl_again: OneProcess, tmp_path: Path) -> No
         require_declared(document)  # which says what is otherwise
         assert SCHEMA.is_valid(document)
     seen = [f"{document['_command']} " for document in documents.values()]
-    left = {one for one in DOCUMENTS if not any(of.startswith(f"{one} ") for of in seen)}
+    left = {name for name in DOCUMENTS if not any(line.startswith(f"{name} ") for line in seen)}
     assert left == ELSEWHERE

@@ -253,7 +253,7 @@ def test_remove_takes_wildcards_and_asks_nothing_with_yes(store: Store) -> None:
     assert [folder.exists() for folder in folders] == [False, False, True, True]
     assert "There is no run 'w*'" in store.kipctl("remove w* --yes", status=2).err
     removed = store.kipctl("remove a kept --yes -o json").document["removed"]
-    assert [one["name"] for one in removed] == ["a", "kept"]
+    assert [run["name"] for run in removed] == ["a", "kept"]
     assert not any(folder.exists() for folder in folders)
 
 

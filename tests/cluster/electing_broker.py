@@ -94,7 +94,7 @@ class ElectingCluster(Commands):
 
     @classmethod
     def of(cls, *partitions: Partition) -> "ElectingCluster":
-        return cls({one.id: one for one in partitions})
+        return cls({partition.id: partition for partition in partitions})
 
     def start(self) -> ScriptedBroker:
         broker = ScriptedBroker(self.answer)
@@ -118,12 +118,12 @@ class ElectingCluster(Commands):
         return all_of_it if only is None else all_of_it.only(only)
 
     def delete(self, topic: str) -> None:
-        for one in [one for one in self.partitions if one.topic == topic]:
-            del self.partitions[one]
+        for partition in [partition for partition in self.partitions if partition.topic == topic]:
+            del self.partitions[partition]
 
-    def lead(self, one: PartitionId, leader: int) -> None:
-        old = self.partitions[one]
-        self.partitions[one] = replace(old, leader=leader, leader_epoch=old.leader_epoch + 1)
+    def lead(self, partition: PartitionId, leader: int) -> None:
+        old = self.partitions[partition]
+        self.partitions[partition] = replace(old, leader=leader, leader_epoch=old.leader_epoch + 1)
 
     def answer(self, asked: Asked) -> Response | bytes | None:
         match asked.request:
@@ -169,14 +169,14 @@ class ElectingCluster(Commands):
                     is_internal=name.startswith("__"),
                     partitions=tuple(
                         MetadataResponsePartition(
-                            partition_index=one.id.partition,
-                            leader_id=one.leader,
-                            leader_epoch=one.leader_epoch,
-                            replica_nodes=one.replicas,
-                            isr_nodes=one.isr,
-                            offline_replicas=one.offline,
+                            partition_index=partition.id.partition,
+                            leader_id=partition.leader,
+                            leader_epoch=partition.leader_epoch,
+                            replica_nodes=partition.replicas,
+                            isr_nodes=partition.isr,
+                            offline_replicas=partition.offline,
                         )
-                        for one in there.get(name, ())
+                        for partition in there.get(name, ())
                     ),
                 )
                 for name in names
@@ -196,25 +196,31 @@ class ElectingCluster(Commands):
         if code:
             return ElectLeadersResponse(error_code=code)
         self.elected.append(ids)
-        outcomes = {one: self._outcome(one, request.election_type) for one in ids}
+        outcomes = {partition: self._outcome(partition, request.election_type) for partition in ids}
         self.after_election()
         return ElectLeadersResponse(
             replica_election_results=tuple(
                 ReplicaElectionResult(
-                    topic, tuple(PartitionResult(one.partition, outcomes[one]) for one in group)
+                    topic,
+                    tuple(
+                        PartitionResult(partition.partition, outcomes[partition])
+                        for partition in group
+                    ),
                 )
-                for topic, group in groupby(ids, key=lambda one: one.topic)
+                for topic, group in groupby(ids, key=lambda partition: partition.topic)
             )
         )
 
-    def _outcome(self, one: PartitionId, election: int) -> int:
-        if one not in self.partitions:
+    def _outcome(self, partition: PartitionId, election: int) -> int:
+        if partition not in self.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        code = self.refusals.get(one, 0)
+        code = self.refusals.get(partition, 0)
         if self.elects and code in (0, ErrorCode.REQUEST_TIMED_OUT):
-            now = self.partitions[one]
+            now = self.partitions[partition]
             live = [replica for replica in now.replicas if replica in self.brokers]
-            self.lead(one, live[0] if election == ElectionType.UNCLEAN else now.preferred_leader)
+            self.lead(
+                partition, live[0] if election == ElectionType.UNCLEAN else now.preferred_leader
+            )
         return code
 
     def _log_ends(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -224,12 +230,12 @@ class ElectingCluster(Commands):
                     topic.name,
                     tuple(
                         ListOffsetsPartitionResponse(
-                            partition_index=one.partition_index,
+                            partition_index=partition.partition_index,
                             offset=self.log_ends.get(
-                                PartitionId(topic.name, one.partition_index), 0
+                                PartitionId(topic.name, partition.partition_index), 0
                             ),
                         )
-                        for one in topic.partitions
+                        for partition in topic.partitions
                     ),
                 )
                 for topic in request.topics

@@ -64,7 +64,7 @@ def sizes_asked(request: object) -> tuple[str, int]:
         case ElectLeadersRequest():
             return name, sum(len(topic.partitions) for topic in request.topic_partitions or ())
         case IncrementalAlterConfigsRequest():
-            return name, sum(len(one.configs) for one in request.resources)
+            return name, sum(len(resource.configs) for resource in request.resources)
         case MetadataRequest() | ListPartitionReassignmentsRequest() | DescribeLogDirsRequest():
             return name, len(request.topics or ())
         case _:
@@ -91,10 +91,10 @@ class ManyBrokers(Reassigning):
     def __post_init__(self) -> None:
         self._by_topic: dict[str, list[PartitionId]] = defaultdict(list)
         self._on_broker: dict[int, set[PartitionId]] = defaultdict(set)
-        for one in sorted(self.partitions):
-            self._by_topic[one.topic].append(one)
-            for broker in self.partitions[one].replicas:
-                self._on_broker[broker].add(one)
+        for partition in sorted(self.partitions):
+            self._by_topic[partition.topic].append(partition)
+            for broker in self.partitions[partition].replicas:
+                self._on_broker[broker].add(partition)
 
     def answer_as(self, broker: int, asked: Asked) -> Response | bytes | None:
         """What this broker answers."""
@@ -113,19 +113,19 @@ class ManyBrokers(Reassigning):
     def _arrive(self) -> None:
         """What has been copied is where it was to go."""
         until = self.clock() - self.copy_s
-        for one in [one for one, since in self._since.items() if since <= until]:
-            held = self.partitions[one]
-            del self._since[one]
+        for partition in [partition for partition, since in self._since.items() if since <= until]:
+            held = self.partitions[partition]
+            del self._since[partition]
             if held.target:
                 for broker in set(held.replicas) - set(held.target):
-                    self._on_broker[broker].discard(one)
+                    self._on_broker[broker].discard(partition)
                 held.replicas, held.target = held.target, None
                 if held.leader not in held.replicas:
                     held.leader, held.epoch = held.replicas[0], held.epoch + 1
-            self._changed(one)
+            self._changed(partition)
 
-    def _changed(self, one: PartitionId) -> None:
-        self._shown_topics.pop(one.topic, None)
+    def _changed(self, partition: PartitionId) -> None:
+        self._shown_topics.pop(partition.topic, None)
         self._frames.clear()
 
     def _take(self, partition_id: PartitionId, replicas: Replicas | None) -> int:
@@ -184,28 +184,32 @@ class ManyBrokers(Reassigning):
         asked = request.topics and {
             PartitionId(t.name, n) for t in request.topics for n in t.partition_indexes
         }
-        found: dict[str, list[OngoingPartitionReassignment]] = defaultdict(list)
-        for one in self._since:
-            held = self.partitions[one]
-            if held.target and (asked is None or one in asked):
-                found[one.topic].append(
+        ongoing: dict[str, list[OngoingPartitionReassignment]] = defaultdict(list)
+        for partition in self._since:
+            held = self.partitions[partition]
+            if held.target and (asked is None or partition in asked):
+                ongoing[partition.topic].append(
                     OngoingPartitionReassignment(
-                        one.partition,
+                        partition.partition,
                         held.all_replicas,
                         tuple(b for b in held.target if b not in held.replicas),
                         tuple(b for b in held.replicas if b not in held.target),
                     )
                 )
-        return tuple(OngoingTopicReassignment(t, tuple(ones)) for t, ones in found.items())
+        return tuple(
+            OngoingTopicReassignment(t, tuple(partitions)) for t, partitions in ongoing.items()
+        )
 
     def _dirs_of(self, broker: int, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         held = self._on_broker[broker]
         if request.topics is not None:
             held = held & {PartitionId(t.topic, n) for t in request.topics for n in t.partitions}
         topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-        for one in held:
-            size = round(self.sizes[one] * self._share_copied(one, broker))
-            topics[one.topic].append(DescribeLogDirsPartition(one.partition, size, 0, False))
+        for partition in held:
+            size = round(self.sizes[partition] * self._share_copied(partition, broker))
+            topics[partition.topic].append(
+                DescribeLogDirsPartition(partition.partition, size, 0, False)
+            )
         return DescribeLogDirsResponse(
             results=(
                 DescribeLogDirsResult(
@@ -217,10 +221,10 @@ class ManyBrokers(Reassigning):
             )
         )
 
-    def _share_copied(self, one: PartitionId, broker: int) -> float:
-        if broker in self.partitions[one].replicas or one not in self._since:
+    def _share_copied(self, partition: PartitionId, broker: int) -> float:
+        if broker in self.partitions[partition].replicas or partition not in self._since:
             return 1.0
-        passed_s = self.clock() - self._since[one]
+        passed_s = self.clock() - self._since[partition]
         return min(1.0, passed_s / self.copy_s) if self.copy_s else 1.0
 
 
@@ -234,12 +238,12 @@ def uneven(
     racks = [[b for b in range(1, brokers + 1) if b % len(RACKS) == rack] for rack in range(3)]
     held, sizes = {}, {}
     for number in range(partitions):
-        one = PartitionId(f"topic-{number // per_topic:05}", number % per_topic)
+        partition = PartitionId(f"topic-{number // per_topic:05}", number % per_topic)
         places = (number * 7, number * 11 + number // 13, number * 3 + number // 7)
         ids = tuple(rack[p % len(rack)] for rack, p in zip(racks, places, strict=True))
         replicas = tuple(sorted(ids)) if number % 2 else (*ids[1:], ids[0])
-        held[one] = Held(replicas, replicas[number % 3 == 0])
-        sizes[one] = 1_000_000 * (1 + number % 50)
+        held[partition] = Held(replicas, replicas[number % 3 == 0])
+        sizes[partition] = 1_000_000 * (1 + number % 50)
     return held, sizes
 
 
@@ -252,6 +256,6 @@ def many_brokers(cluster: ManyBrokers) -> Iterator[ScriptedBroker]:
             b: running.enter_context(ScriptedBroker(partial(cluster.answer_as, b), VERSIONS))
             for b in cluster.brokers
         }
-        cluster.ports = {b: one.port for b, one in started.items()}
+        cluster.ports = {b: broker.port for b, broker in started.items()}
         cluster.port = min(cluster.ports.items())[1]
         yield started[min(started)]

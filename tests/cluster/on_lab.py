@@ -88,7 +88,7 @@ def wait_until_everywhere(cluster: Cluster, topic: str, holds: Callable[[Snapsho
 def wait_until_nowhere(cluster: Cluster, topics: Sequence[str]) -> None:
     """Ask every broker until none shows any of them."""
     _await_metadata(
-        cluster, topics, lambda answer: all(is_missing(one.error_code) for one in answer.topics)
+        cluster, topics, lambda answer: all(is_missing(topic.error_code) for topic in answer.topics)
     )
 
 

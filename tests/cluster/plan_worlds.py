@@ -65,7 +65,7 @@ def after(plan: Plan) -> dict[int, tuple[int, ...]]:
 
 def outcome(plan: Plan) -> dict[int, tuple[int, ...] | str]:
     """The new replicas by partition number, or why it is left alone."""
-    left = {one.id.partition: one.reason for one in plan.skipped}
+    left = {skipped.id.partition: skipped.reason for skipped in plan.skipped}
     assert not left.keys() & after(plan).keys()
     return {**after(plan), **left}
 

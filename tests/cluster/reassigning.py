@@ -186,8 +186,8 @@ class Reassigning(Commands):
 
     def finish(self, only: Collection[PartitionId] | None = None) -> None:
         """What is being moved has arrived: all of it, or these partitions."""
-        for one, held in self.partitions.items():
-            if held.target and (only is None or one in only):
+        for partition, held in self.partitions.items():
+            if held.target and (only is None or partition in only):
                 held.replicas, held.target = held.target, None
                 if held.leader not in held.replicas:
                     held.leader, held.epoch = held.replicas[0], held.epoch + 1
@@ -363,9 +363,9 @@ class Reassigning(Commands):
         self, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
         self.configs_before = [deepcopy(self.configs)] * self.late_configs
-        for one in request.resources:
-            own = self.configs.setdefault((one.resource_type, one.resource_name), {})
-            for config in one.configs:
+        for resource in request.resources:
+            own = self.configs.setdefault((resource.resource_type, resource.resource_name), {})
+            for config in resource.configs:
                 if config.config_operation == ConfigOperation.DELETE:
                     own.pop(config.name, None)
                 else:
@@ -373,9 +373,9 @@ class Reassigning(Commands):
         return IncrementalAlterConfigsResponse(
             responses=tuple(
                 AlterConfigsResourceResponse(
-                    resource_type=one.resource_type, resource_name=one.resource_name
+                    resource_type=resource.resource_type, resource_name=resource.resource_name
                 )
-                for one in request.resources
+                for resource in request.resources
             )
         )
 
@@ -411,9 +411,9 @@ class Reassigning(Commands):
         self, request: AlterReplicaLogDirsRequest, code: int
     ) -> AlterReplicaLogDirsResponse:
         wanted = {
-            PartitionId(topic.name, number): one.path
-            for one in request.dirs
-            for topic in one.topics
+            PartitionId(topic.name, number): directory.path
+            for directory in request.dirs
+            for topic in directory.topics
             for number in topic.partitions
         }
         self.disks_asked.append(wanted)
@@ -442,17 +442,17 @@ class Reassigning(Commands):
         return DescribeConfigsResponse(
             results=tuple(
                 DescribeConfigsResult(
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
                     configs=(
                         DescribeConfigsResourceResult(
                             name="min.insync.replicas",
-                            value=self.min_insync.get(one.resource_name, "1"),
+                            value=self.min_insync.get(resource.resource_name, "1"),
                         ),
-                        *_set(shown, one.resource_type, one.resource_name),
+                        *_set(shown, resource.resource_type, resource.resource_name),
                     ),
                 )
-                for one in request.resources
+                for resource in request.resources
             )
         )
 

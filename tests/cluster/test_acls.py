@@ -85,35 +85,35 @@ def bits(operations: tuple[str, ...]) -> int:
 def lacking(cluster: Authorizer, *topics: str) -> dict[str, tuple[list[str], list[str]]]:
     """By command: what is missing, and what is not known."""
     return {
-        one.command: ([*map(str, one.missing)], [*map(str, one.not_known)])
-        for one in rights(cast(Cluster, cluster), topics)
+        command.command: ([*map(str, command.missing)], [*map(str, command.not_known)])
+        for command in rights(cast(Cluster, cluster), topics)
     }
 
 
 def test_who_may_do_everything_lacks_nothing() -> None:
-    found = lacking(Authorizer(ALL, {"": ALL}), "orders")
-    assert found == dict.fromkeys(NEEDED, ([], []))
+    by_command = lacking(Authorizer(ALL, {"": ALL}), "orders")
+    assert by_command == dict.fromkeys(NEEDED, ([], []))
 
 
 def test_rights_on_named_topics_are_not_those_on_kipctls_own() -> None:
-    found = lacking(Authorizer((), {"orders": ALL}), "orders")
-    assert found["perf produce --topic"] == ([], [])
+    by_command = lacking(Authorizer((), {"orders": ALL}), "orders")
+    assert by_command["perf produce --topic"] == ([], [])
     own = [f"{operation} on Topic kipctl-perf-*" for operation in ("Write", "Read", "Delete")]
-    assert found["perf without --topic"] == (own, ["Create on Topic kipctl-perf-*"])
+    assert by_command["perf without --topic"] == (own, ["Create on Topic kipctl-perf-*"])
 
 
 def test_those_on_kipctls_own_are_known_without_a_topic_that_is_named() -> None:
     granted = {"kipctl-perf": ("Create", "Write", "Read"), "kipctl-metadata": ("Create", "Delete")}
-    found = lacking(Authorizer(("Describe", "Alter"), granted))
-    assert found["perf without --topic"] == (["Delete on Topic kipctl-perf-*"], [])
-    assert found["perf metadata"] == (["Write on Topic kipctl-metadata-*"], [])
-    assert found["inspect metadata --measure-convergence"] == ([], [])
-    assert found["perf produce --topic"] == ([], ["Write on Topic"])
+    by_command = lacking(Authorizer(("Describe", "Alter"), granted))
+    assert by_command["perf without --topic"] == (["Delete on Topic kipctl-perf-*"], [])
+    assert by_command["perf metadata"] == (["Write on Topic kipctl-metadata-*"], [])
+    assert by_command["inspect metadata --measure-convergence"] == ([], [])
+    assert by_command["perf produce --topic"] == ([], ["Write on Topic"])
 
 
 def test_who_may_create_on_the_cluster_may_make_topics_of_any_name() -> None:
-    found = lacking(Authorizer(("Create",), {"kipctl-perf": ("Write", "Read", "Delete")}))
-    assert found["perf without --topic"] == ([], [])
+    by_command = lacking(Authorizer(("Create",), {"kipctl-perf": ("Write", "Read", "Delete")}))
+    assert by_command["perf without --topic"] == ([], [])
 
 
 def test_a_tap_needs_nothing_of_its_own() -> None:
@@ -198,5 +198,5 @@ def test_the_rights_to_move_leaders_are_looked_at_before(
         return
     with pytest.raises(RefusedError, match=f"no right to {' and '.join(operations)} on") as error:
         require_to_move_leaders(cluster)
-    granted = " ".join(f"--operation {one}" for one in operations)
+    granted = " ".join(f"--operation {operation}" for operation in operations)
     assert error.value.next_step.endswith(f"--allow-principal User:alice {granted} --cluster")

@@ -121,8 +121,8 @@ def test_a_broker_gets_its_leaders_when_it_has_copied_what_it_missed(
     def lacks_and_leads() -> tuple[bool, int]:
         seen = admin.list_topics(timeout=30).topics
         return (
-            any(3 not in one.isrs for one in seen[big].partitions.values()),
-            sum(one.leader == 3 for one in seen[small].partitions.values()),
+            any(3 not in partition.isrs for partition in seen[big].partitions.values()),
+            sum(partition.leader == 3 for partition in seen[small].partitions.values()),
         )
 
     configure("*", "200000")
@@ -249,7 +249,7 @@ class TestBroker3IsAway:
         assert "1 other is left alone" in ran.err
         assert [p["order"] for p in ran.document["cancelled"]] == ["put back", "as before"]
         assert replicas_of(cluster, topic) == [(1, 2), (2, 1)]
-        assert [one.id for one in list_reassignments(cluster)] == [others]
+        assert [reassignment.id for reassignment in list_reassignments(cluster)] == [others]
         kipctl("changes cancel --topic", foreign, "--yes")
         assert list_reassignments(cluster) == ()
         # All is as it was, so there is nothing left to undo.
@@ -298,7 +298,7 @@ class TestBroker3IsAway:
     ) -> None:
         moving = PartitionId(make_topic("listed", [[1, 2], [2, 1]]), 0)
         submit(cluster, {moving: (2, 3)}, may_change_replication_factor=False)
-        assert [one.id for one in list_reassignments(cluster)] == [moving]
+        assert [reassignment.id for reassignment in list_reassignments(cluster)] == [moving]
         (listed,) = kipctl("reassign --list -o json").document["ongoing"]
         kafkas = kafka_reassign_partitions(lab, "--list")
         replicas, adding, removing = (

@@ -175,12 +175,12 @@ def serving(status: int, text: str) -> Iterator[str]:
 
 
 def test_counts_are_asked_for_over_http() -> None:
-    with serving(200, BY_RULES) as one, serving(200, WITHOUT_RULES) as other:
-        assert scrape(one).broker == 1
+    with serving(200, BY_RULES) as url, serving(200, WITHOUT_RULES) as other_url:
+        assert scrape(url).broker == 1
         by_rules = {("Metadata", 12): 3, ("Metadata", 13): 12345678, ("Produce", 11): 9}
-        assert scrape(one).requests == by_rules
-        assert scrape(other).requests == {("Metadata", 12): 3, ("Fetch", 17): 8}
-        assert scrape(other).errors == {("Fetch", "FENCED_LEADER_EPOCH"): 2}
+        assert scrape(url).requests == by_rules
+        assert scrape(other_url).requests == {("Metadata", 12): 3, ("Fetch", 17): 8}
+        assert scrape(other_url).errors == {("Fetch", "FENCED_LEADER_EPOCH"): 2}
 
 
 def test_an_http_error_is_told_by_its_number() -> None:

@@ -40,7 +40,7 @@ OF_A = {A: EligibleReplicas((2, 3)), PartitionId("a", 2): LAST}
 
 
 @pytest.mark.parametrize(
-    ("answers", "found", "asked_from"),
+    ("answers", "eligible", "asked_from"),
     [
         ([shown("a", None, (2, 3))], OF_A, [None]),
         (
@@ -56,7 +56,7 @@ OF_A = {A: EligibleReplicas((2, 3)), PartitionId("a", 2): LAST}
 )
 def test_they_are_asked_for_until_there_are_no_more(
     answers: list[Response | bytes],
-    found: dict[PartitionId, EligibleReplicas],
+    eligible: dict[PartitionId, EligibleReplicas],
     asked_from: list[Cursor | None],
 ) -> None:
     in_turn = iter(answers)
@@ -66,7 +66,7 @@ def test_they_are_asked_for_until_there_are_no_more(
         return next(in_turn) if is_asked else None
 
     with ScriptedBroker(answer, {75: (0, 0)}) as broker, Cluster(broker.address) as cluster:
-        assert ask_eligible_replicas(cluster, ["b", "a"]) == found
+        assert ask_eligible_replicas(cluster, ["b", "a"]) == eligible
         assert broker.requests() == [
             DescribeTopicPartitionsRequest((TopicRequest("a"), TopicRequest("b")), cursor=cursor)
             for cursor in asked_from

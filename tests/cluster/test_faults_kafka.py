@@ -65,11 +65,11 @@ def at_once(kipctl: Kipctl, **commands: tuple[str, int | tuple[int, ...]]) -> di
             name: pool.submit(partial(kipctl, words, status=status))
             for name, (words, status) in commands.items()
         }
-        return {name: one.result() for name, one in running.items()}
+        return {name: future.result() for name, future in running.items()}
 
 
 def whats(ran: Ran) -> list[str]:
-    return [one["what"] for one in ran.document["findings"]]
+    return [finding["what"] for finding in ran.document["findings"]]
 
 
 def test_a_paused_broker_is_not_taken_for_one_that_knows(

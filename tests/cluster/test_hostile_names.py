@@ -39,7 +39,7 @@ from kipctl.report.formats import OutputFormat
 NOT_SEEN = [*range(32), *range(0x7F, 0xA1), 0xAD, 0x200B, 0x2028, 0x2029, 0x202E, 0x2066, 0xFEFF]
 EVIL = "=HYPERLINK(" + "".join(map(chr, NOT_SEEN)) + "\x1b[8m)"
 OF_RICH = re.compile(r"\x1b\[(\?25[lh]|[\d;]*[mAK])|\r(?=\x1b\[)")
-VERSIONS = {one.api.key: one.api.versions for one in ALL_REQUESTS}
+VERSIONS = {request.api.key: request.api.versions for request in ALL_REQUESTS}
 
 
 def with_texts(value: Any, text: Callable[[str], str]) -> Any:
@@ -47,11 +47,11 @@ def with_texts(value: Any, text: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return text(value)
     if isinstance(value, tuple):
-        return tuple(with_texts(one, text) for one in value)
+        return tuple(with_texts(item, text) for item in value)
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    made = {one.name: with_texts(getattr(value, one.name), text) for one in fields(value)}
-    return replace(value, **{name: one for name, one in made.items() if name != "host"})
+    made = {field.name: with_texts(getattr(value, field.name), text) for field in fields(value)}
+    return replace(value, **{name: item for name, item in made.items() if name != "host"})
 
 
 def with_refusals(value: Any) -> Any:
@@ -60,7 +60,7 @@ def with_refusals(value: Any) -> Any:
         return tuple(map(with_refusals, value))
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    made = {one.name: with_refusals(getattr(value, one.name)) for one in fields(value)}
+    made = {field.name: with_refusals(getattr(value, field.name)) for field in fields(value)}
     if "error_message" in made:
         made |= {"error_code": ErrorCode.POLICY_VIOLATION, "error_message": "No"}
     return replace(value, **made)
@@ -88,7 +88,8 @@ class Hostile(Reassigning):
             answer = random_message(type(known).response, asked.version, Random(0), Fill.FULL)
         if isinstance(answer, MetadataResponse):
             brokers = (
-                replace(one, port=self.ports[one.node_id], rack="r") for one in answer.brokers
+                replace(broker, port=self.ports[broker.node_id], rack="r")
+                for broker in answer.brokers
             )
             answer = replace(answer, brokers=tuple(brokers))
         assert isinstance(answer, Response)
@@ -117,11 +118,11 @@ def cluster() -> Iterator[Hostile]:
         yield cluster
 
 
-def assert_harmless(found: str) -> None:
+def assert_harmless(text: str) -> None:
     """Nothing of it is obeyed by a terminal, and no text of a broker's begins a line: what stands
     behind EVIL's new line would."""
-    assert found.replace("\n", "").replace("\t", "").isprintable()
-    assert not re.search(r"^\\x0b", found, re.MULTILINE)
+    assert text.replace("\n", "").replace("\t", "").isprintable()
+    assert not re.search(r"^\\x0b", text, re.MULTILINE)
 
 
 def written(
@@ -176,10 +177,10 @@ CHANGES = (
 def test_an_answer_writes_nothing_that_is_obeyed(
     look: str, output: OutputFormat, cluster: Hostile
 ) -> None:
-    found = written(cluster, f"{look} --output {output}")
-    assert_harmless(found)
+    text = written(cluster, f"{look} --output {output}")
+    assert_harmless(text)
     if output is OutputFormat.CSV:
-        cells = (cell for row in csv.reader(found.splitlines()) for cell in row)
+        cells = (cell for row in csv.reader(text.splitlines()) for cell in row)
         assert not [cell for cell in cells if cell.startswith("=")]
 
 
@@ -199,17 +200,17 @@ def test_why_a_broker_refuses_is_one_line(line: str, cluster: Hostile) -> None:
 
 
 def test_what_stands_before_the_question_of_a_roll_is_one_line_each(cluster: Hostile) -> None:
-    found = written(cluster, "roll --exec false --force", "n\n")
-    assert "Not known: min.insync.replicas of 1 topic, such as =HYPERLINK(" in found
-    assert not re.search(r"^\\x0b", found, re.MULTILINE)
+    text = written(cluster, "roll --exec false --force", "n\n")
+    assert "Not known: min.insync.replicas of 1 topic, such as =HYPERLINK(" in text
+    assert not re.search(r"^\\x0b", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", ["", *LOOKS, "reassign --rotate --all-topics"])
 def test_nor_does_a_screen(line: str, cluster: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
-    found = written(cluster, line, "n\n", Screen)
-    assert "\x1b[8m" not in found
-    assert_harmless(OF_RICH.sub("", found))
+    text = written(cluster, line, "n\n", Screen)
+    assert "\x1b[8m" not in text
+    assert_harmless(OF_RICH.sub("", text))
 
 
 @pytest.mark.parametrize("line", ["", "clusters test", "inspect leaders"])
@@ -220,6 +221,6 @@ def test_nor_does_who_refuses_a_login(line: str, cluster: Hostile) -> None:
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         f'sasl.jaas.config={module} required username="alice" password="wrong";\n'
     )
-    found = written(cluster, line, KIPCTL_COMMAND_CONFIG=str(file))
-    assert_harmless(found)
-    assert r"\x1b[8m)" in found
+    text = written(cluster, line, KIPCTL_COMMAND_CONFIG=str(file))
+    assert_harmless(text)
+    assert r"\x1b[8m)" in text

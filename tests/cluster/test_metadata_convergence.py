@@ -87,8 +87,8 @@ def test_all_that_answer_must_show_the_expected_leader_at_the_newest_epoch(
     news: list[ViewChange | Availability], missing: dict[PartitionId, tuple[int, ...]]
 ) -> None:
     waited_for = convergence(leader=2)
-    for one in news:
-        waited_for.apply(one)
+    for sighting in news:
+        waited_for.apply(sighting)
     assert waited_for.missing() == missing
     assert waited_for.is_reached == (not missing)
 
@@ -107,8 +107,8 @@ def test_a_newer_epoch_is_an_event() -> None:
 
 def test_what_is_gone_or_silent_is_named() -> None:
     waited_for = convergence(leader=2)
-    for one in (gone(1), gone(2), silent(3)):
-        assert waited_for.apply(one) is None
+    for sighting in (gone(1), gone(2), silent(3)):
+        assert waited_for.apply(sighting) is None
     assert waited_for.gone() == (T0,)
     assert waited_for.silent == (3,)
 
@@ -122,12 +122,12 @@ def test_what_is_left_out_is_waited_for_no_more() -> None:
 
 def test_an_answer_is_compared_with_the_one_before_and_with_what_is_watched_alone() -> None:
     ids = [PartitionId("t", n) for n in range(1000)]
-    shown = ShownViews({one: View(5, 1) for one in ids[:999]})
+    shown = ShownViews({partition: View(5, 1) for partition in ids[:999]})
     assert shown.news(metadata_of(*[(1, 5)] * 1000)) == []
     assert shown.news(metadata_of(*[(1, 5)] * 998, (2, 5), (2, 5))) == [(ids[998], View(5, 2))]
     assert shown.news(metadata_of(*[(1, 5)] * 998, (2, 5), (2, 5))) == []
     lost = shown.news(metadata_of(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    assert lost == [(one, DELETED) for one in ids[:999]]
+    assert lost == [(partition, DELETED) for partition in ids[:999]]
 
 
 def test_what_is_not_there_before_is_gone() -> None:
@@ -199,15 +199,15 @@ def test_a_broker_is_asked_for_the_topics_watched_alone_at_the_pace_of_its_answe
         turn += 1
         return metadata_of(*[(1, 5) if turn < 4 else (2, 6)] * 200)
 
-    with ScriptedBroker(answer) as one:
-        broker = Broker(1, "127.0.0.1", one.port, None)
-        with LeaderWatch([broker], BEFORE, as_access(one.address)) as following:
+    with ScriptedBroker(answer) as scripted:
+        broker = Broker(1, "127.0.0.1", scripted.port, None)
+        with LeaderWatch([broker], BEFORE, as_access(scripted.address)) as following:
             assert following.news(30) == [answers(1)]
             (sighting,) = following.news(30)
     assert isinstance(sighting, ViewChange)
     assert (sighting.id, sighting.view) == (T0, View(6, 2))
     assert len(paced) >= 3
-    assert all(size > 200 * 15 and of == 1 for size, of in paced)
+    assert all(size > 200 * 15 and broker_count == 1 for size, broker_count in paced)
 
 
 def test_a_broker_that_cannot_be_reached_is_silent() -> None:
@@ -238,14 +238,14 @@ def test_after_any_news_those_are_missing_that_a_look_at_all_brokers_would_find(
 ) -> None:
     waited_for = convergence(leader=2)
     shown, heard, quiet = dict.fromkeys((1, 2, 3), View(5, 1)), set(), set()
-    for one in news:
-        waited_for.apply(one)
-        is_there = isinstance(one, ViewChange) or one.answers
-        (quiet.discard if is_there else quiet.add)(one.broker)
+    for sighting in news:
+        waited_for.apply(sighting)
+        is_there = isinstance(sighting, ViewChange) or sighting.answers
+        (quiet.discard if is_there else quiet.add)(sighting.broker)
         if is_there:
-            heard.add(one.broker)
-        if isinstance(one, ViewChange):
-            shown[one.broker] = one.view
+            heard.add(sighting.broker)
+        if isinstance(sighting, ViewChange):
+            shown[sighting.broker] = sighting.view
         answering = [broker for broker in shown if broker not in quiet]
         newest = max((shown[broker] for broker in answering), default=View(5, 1))
         knows = {

@@ -22,9 +22,9 @@ def tunnelled(fake: Reassigning) -> Reassigning:
 
 
 def test_they_are_one_note_and_no_problem_of_the_cluster(tunnelled: Reassigning) -> None:
-    found = tunnelled.kipctl("inspect brokers -o json").document["findings"]
-    assert not [one for one in found if one["id"] == "broker-silent"]
-    (note,) = [one for one in found if one["id"] == "brokers-not-reached-from-here"]
+    findings = tunnelled.kipctl("inspect brokers -o json").document["findings"]
+    assert not [finding for finding in findings if finding["id"] == "broker-silent"]
+    (note,) = [finding for finding in findings if finding["id"] == "brokers-not-reached-from-here"]
     assert note["severity"] == "note"
     assert note["what"].startswith(
         "Brokers 1, 2, 3, 4 cannot be reached from this machine where the cluster lists them,"
@@ -100,8 +100,8 @@ def test_a_name_that_only_this_machine_does_not_know_is_its_own_matter_beside_ot
         "at",
         lambda self, b: (f"k{b}.svc", 9092) if b > 1 else ("127.0.0.1", self.port),
     )
-    found = fake.kipctl("inspect brokers -o json").document["findings"]
-    (note,) = [one for one in found if one["id"].startswith("broker")]
+    findings = fake.kipctl("inspect brokers -o json").document["findings"]
+    (note,) = [finding for finding in findings if finding["id"].startswith("broker")]
     assert note["id"] == "brokers-not-reached-from-here"
     assert note["what"].startswith("Brokers 2, 3, 4 cannot be reached from this machine")
     assert "--map k2.svc:9092=127.0.0.1:PORT" in note["change"]

@@ -18,8 +18,10 @@ HERE, THERE = PartitionId("orders", 0), PartitionId("orders", 1)
 
 
 def known(state: str, *partitions: PartitionId, producer: int = 1000) -> Coordinators:
-    one = CoordinatedTransaction("app", producer, state, 5_000, 60_000, frozenset(partitions))
-    return Coordinators({producer: one})
+    transaction = CoordinatedTransaction(
+        "app", producer, state, 5_000, 60_000, frozenset(partitions)
+    )
+    return Coordinators({producer: transaction})
 
 
 def producer(id: int = 1000, start: int = 10) -> ProducerState:
@@ -41,17 +43,17 @@ def producer(id: int = 1000, start: int = 10) -> ProducerState:
     ],
 )
 def test_who_ends_it(coordinators: Coordinators, ending: Ending, since: int) -> None:
-    (found,) = open_transactions({HERE: (producer(),)}, coordinators)
-    assert (found.ending, found.since_ms) == (ending, since)
-    assert found.is_hanging is (ending is Ending.NEVER)
+    (transaction,) = open_transactions({HERE: (producer(),)}, coordinators)
+    assert (transaction.ending, transaction.since_ms) == (ending, since)
+    assert transaction.is_hanging is (ending is Ending.NEVER)
 
 
 def test_transactions_of_which_a_log_has_no_record_are_those_under_way_on_the_partition() -> None:
     coordinators = known("Ongoing", HERE, THERE)
-    found = open_transactions({HERE: (producer(),)}, coordinators)
-    (lost,) = without_record([HERE, THERE], found, coordinators)
+    transactions = open_transactions({HERE: (producer(),)}, coordinators)
+    (lost,) = without_record([HERE, THERE], transactions, coordinators)
     assert (lost.id, lost.start_offset, lost.is_hanging) == (THERE, None, False)
-    assert without_record([HERE], found, coordinators) == ()
+    assert without_record([HERE], transactions, coordinators) == ()
 
 
 def test_what_ended_between_two_looks_does_not_hang() -> None:
@@ -63,8 +65,8 @@ def test_what_ended_between_two_looks_does_not_hang() -> None:
 
 
 def test_the_command_that_aborts_one_names_the_cluster() -> None:
-    (found,) = open_transactions({HERE: (producer(),)}, Coordinators())
-    assert abort_command("a:9092,b:9092", found, is_secured=False) == (
+    (transaction,) = open_transactions({HERE: (producer(),)}, Coordinators())
+    assert abort_command("a:9092,b:9092", transaction, is_secured=False) == (
         "kafka-transactions.sh --bootstrap-server a:9092,b:9092 abort --topic orders --partition 0"
         " --start-offset 10"
     )

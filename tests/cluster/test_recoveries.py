@@ -52,7 +52,7 @@ def test_it_is_what_leaders_hold_more(
 
         return answer
 
-    led_by_1 = tuple(Partition(one, (1, 2), (1,), 1, 5) for one in (FIRST, SECOND))
+    led_by_1 = tuple(Partition(partition, (1, 2), (1,), 1, 5) for partition in (FIRST, SECOND))
     versions = VERSIONS | {35: (1, 4)}
     with (
         ScriptedBroker(answering(of_leader), versions) as first,

@@ -102,7 +102,7 @@ def as_cluster(brokers: Brokers) -> Cluster:
 
 def on(brokers: Brokers, ended: Callable[[float], bool] = lambda _: False) -> list[str]:
     switched = switch_on(as_cluster(brokers), dict(brokers.levels), ended)
-    return [str(one.level) for one in switched]
+    return [str(logger.level) for logger in switched]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_on_and_back_leave_those_alone_that_were_on() -> None:
     assert brokers.levels == {1: "DEBUG", 2: "TRACE", 3: "DEBUG", 4: "DEBUG"}
     back = restore_levels(as_cluster(brokers), switched)
     assert brokers.levels == before
-    assert [(one.broker, one.before, one.level) for one in back] == [
+    assert [(logger.broker, logger.before, logger.level) for logger in back] == [
         (1, "WARN", "WARN"),
         (2, "TRACE", "TRACE"),
         (3, "INFO", "INFO"),
@@ -222,7 +222,7 @@ def test_brokers_are_switched_back_at_the_same_time() -> None:
 
     brokers = Brokers(dict.fromkeys(range(20), "DEBUG"), fails)
     back = restore_levels(as_cluster(brokers), [LoggerLevel(b, "WARN", "DEBUG") for b in range(20)])
-    assert [one.level for one in back] == ["WARN"] * 20
+    assert [logger.level for logger in back] == ["WARN"] * 20
 
 
 def test_one_answer_lost_is_no_failure() -> None:
@@ -236,8 +236,11 @@ def test_off_is_the_level_kafka_comes_with_and_quieter_levels_stay() -> None:
     brokers = Brokers({1: "DEBUG", 2: "ERROR", 3: "TRACE", 4: "INFO"})
     switched = switch_off(as_cluster(brokers), brokers.levels)
     assert brokers.levels == {1: "WARN", 2: "ERROR", 3: "WARN", 4: "INFO"}
-    assert [one.before for one in switched] == ["DEBUG", "ERROR", "TRACE", "INFO"]
-    assert [one.level for one in read_levels(as_cluster(brokers), (1, 2))] == ["WARN", "ERROR"]
+    assert [logger.before for logger in switched] == ["DEBUG", "ERROR", "TRACE", "INFO"]
+    assert [logger.level for logger in read_levels(as_cluster(brokers), (1, 2))] == [
+        "WARN",
+        "ERROR",
+    ]
 
 
 def test_a_level_that_is_not_told_is_an_error() -> None:

@@ -32,7 +32,7 @@ def off_afterwards(lab: Lab, cluster: Cluster) -> Iterator[None]:
 
 
 def levels(cluster: Cluster) -> list[str | None]:
-    return [one.level for one in read_levels(cluster, (1, 2, 3))]
+    return [logger.level for logger in read_levels(cluster, (1, 2, 3))]
 
 
 def ask(lab: Lab, broker: int, client_id: str) -> None:
@@ -167,7 +167,7 @@ def on_for_an_hour(lab: Lab, *more: str) -> subprocess.Popen[str]:
 def test_a_signal_to_end_switches_it_off(lab: Lab, cluster: Cluster) -> None:
     with on_for_an_hour(lab, "-o", "json") as process:
         assert levels(cluster) == ["DEBUG"] * 3
-        assert [one.brokers for one in read_records({lab.cluster_id})] == [(1, 2, 3)]
+        assert [record.brokers for record in read_records({lab.cluster_id})] == [(1, 2, 3)]
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM

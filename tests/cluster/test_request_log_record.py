@@ -40,17 +40,17 @@ def test_it_is_there_until_it_is_off_at_every_broker(tmp_path: Path) -> None:
     assert read_records({"id"}, state) == ()
     written = record_switched_on("id", (1, 2, 3), 60.0, state)
     record_switched_on("other", (1,), None, state)
-    (found,) = read_records({"id"}, state)
-    assert found == written
-    assert (found.owner, found.until) == (current_process(), pytest.approx(found.since + 60))
+    (record,) = read_records({"id"}, state)
+    assert record == written
+    assert (record.owner, record.until) == (current_process(), pytest.approx(record.since + 60))
     assert written.path.stat().st_mode & 0o077 == 0
     record_switched_off({"id"}, [2], state)
-    assert [one.brokers for one in read_records({"id"}, state)] == [(1, 3)]
+    assert [record.brokers for record in read_records({"id"}, state)] == [(1, 3)]
     record_switched_off({"id"}, [4], state)
-    assert [one.brokers for one in read_records({"id"}, state)] == [(1, 3)]
+    assert [record.brokers for record in read_records({"id"}, state)] == [(1, 3)]
     record_switched_off({"id"}, [3, 1, 2], state)
     assert read_records({"id"}, state) == ()
-    assert [one.brokers for one in read_records({"other"}, state)] == [(1,)]
+    assert [record.brokers for record in read_records({"other"}, state)] == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_cannot_be_put_on_record_is_not_switched_on(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("found", "warns"),
+    ("record", "warns"),
     [
         (record(), True),  # --until-off: nobody is there to switch it off
         (record(until=2000.0), True),  # its kipctl was killed
@@ -87,8 +87,8 @@ def test_what_cannot_be_put_on_record_is_not_switched_on(tmp_path: Path) -> None
         (record(host="elsewhere"), True),
     ],
 )
-def test_it_is_warned_of_what_nobody_will_switch_off(found: SwitchedOn, warns: bool) -> None:
-    assert bool(warning([found], "me", now=1500.0)) is warns
+def test_it_is_warned_of_what_nobody_will_switch_off(record: SwitchedOn, warns: bool) -> None:
+    assert bool(warning([record], "me", now=1500.0)) is warns
 
 
 def test_the_warning_says_where_and_what_to_do() -> None:
@@ -111,9 +111,9 @@ def test_of_a_kipctl_that_was_killed_the_record_stays(tmp_path: Path) -> None:
     )
     state = {"XDG_STATE_HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=os.environ | state, check=False)
-    (found,) = read_records({"id"}, state)
-    assert json.loads(found.path.read_text())["brokers"] == [1]
-    assert warning([found], found.host, time.time()).startswith("The request log was switched on")
+    (record,) = read_records({"id"}, state)
+    assert json.loads(record.path.read_text())["brokers"] == [1]
+    assert warning([record], record.host, time.time()).startswith("The request log was switched on")
 
 
 BROKERS = (Broker(1, "a", 9092, None), Broker(2, "b", 9092, None), Broker(3, "c", 9092, None))

@@ -40,9 +40,9 @@ def test_a_topic_is_there_when_its_leader_leads() -> None:
         return metadata_of((1, 0), replicas=(1,), ports={1: broker.port})
 
     with ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
-        found = await_topic(cluster, "t", 1)
+        snapshot = await_topic(cluster, "t", 1)
     assert not_yet == []
-    assert [partition.leader for partition in found.partitions] == [1]
+    assert [partition.leader for partition in snapshot.partitions] == [1]
 
 
 OLD, NEW = UUID(int=1), UUID(int=2)

@@ -62,38 +62,38 @@ class PageError(Exception):
 
 def fences(page: str) -> list[tuple[int, str, list[str]]]:
     """Each fenced block: its first line's number, its kind ("" if none is named), its lines."""
-    found: list[tuple[int, str, list[str]]] = []
+    blocks: list[tuple[int, str, list[str]]] = []
     is_open = False
     for number, line in enumerate(page.splitlines(), 1):
         if line.lstrip().startswith("```"):
             is_open = not is_open
             if is_open:
                 indent, kind = line.split("```")
-                found.append((number + 1, kind, []))
+                blocks.append((number + 1, kind, []))
         elif is_open:
-            found[-1][2].append(line.removeprefix(indent))
-    return found
+            blocks[-1][2].append(line.removeprefix(indent))
+    return blocks
 
 
 def commands(page: str) -> list[Command]:
     """The commands of all console blocks. Raises PageError for output without a command."""
-    found: list[Command] = []
+    parsed: list[Command] = []
     for first, kind, lines in fences(page):
         if kind != "console":
             continue
         is_first, is_open = True, False
         for number, line in enumerate(lines, first):
             if is_open:
-                found[-1] = Command(found[-1].line, f"{found[-1].typed[:-1]}{line.strip()}", ())
+                parsed[-1] = Command(parsed[-1].line, f"{parsed[-1].typed[:-1]}{line.strip()}", ())
             elif line.startswith("$ "):
-                found.append(Command(number, line[2:], ()))
+                parsed.append(Command(number, line[2:], ()))
             elif is_first:
                 raise PageError(f"line {number}: a console block begins with a command")
             else:
-                last = found[-1]
-                found[-1] = Command(last.line, last.typed, (*last.shown, line))
-            is_first, is_open = False, found[-1].typed.endswith("\\")
-    return found
+                last = parsed[-1]
+                parsed[-1] = Command(last.line, last.typed, (*last.shown, line))
+            is_first, is_open = False, parsed[-1].typed.endswith("\\")
+    return parsed
 
 
 def cells(line: str, measured: bool) -> tuple[str, ...]:
@@ -108,8 +108,8 @@ def is_shown(printed: str, said: str, measured: bool) -> bool:
     """Whether a line of the page is the one that was printed."""
     there, here = cells(printed, measured), cells(said, measured)
     return len(there) == len(here) and all(
-        re.fullmatch(".*".join(map(re.escape, re.split(r"\.\.\.(?!/)", part))), one)
-        for one, part in zip(there, here, strict=True)
+        re.fullmatch(".*".join(map(re.escape, re.split(r"\.\.\.(?!/)", part))), line)
+        for line, part in zip(there, here, strict=True)
     )
 
 

@@ -65,8 +65,8 @@ def needs_spark(command: Command) -> bool:
 
 def pages() -> Iterator[object]:
     for page in PAGES:
-        if found := commands(page.read_text()):
-            marks = [pytest.mark.spark] if any(map(needs_spark, found)) else []
+        if page_commands := commands(page.read_text()):
+            marks = [pytest.mark.spark] if any(map(needs_spark, page_commands)) else []
             yield pytest.param(page, id=str(page.relative_to(REPOSITORY)), marks=marks)
 
 
@@ -198,8 +198,8 @@ def others(lab: Lab, topics: None, page: Path) -> Iterator[None]:
 def test_a_page_shows_what_its_commands_print(page: Path, shell: Shell, others: None) -> None:
     entries: dict[str, str] = {}
     text = page.read_text()
-    found = commands(text)
-    for command, following in zip(found, [*found[1:], None], strict=True):
+    page_commands = commands(text)
+    for command, following in zip(page_commands, [*page_commands[1:], None], strict=True):
         for said, real in entries.items():
             command = Command(command.line, command.typed.replace(said, real), command.shown)
         out, err = shell(command.typed)

@@ -18,7 +18,7 @@ def test_figures_are_put_in_from_the_summary_of_the_run_that_they_are_of() -> No
     told: dict[str, Any] = {"fresh": {"moves": {"met": 1200}, "max": 2345.6, "by_cause": {}}}
     made = filled(page, told)
     assert FIGURE.sub("", made).replace("<!--/-->", "") == "It met  in  s, asked  times."
-    assert [found[0].rpartition(">")[2] for found in FIGURE.finditer(made)] == ["1,200", "2.3", "0"]
+    assert [match[0].rpartition(">")[2] for match in FIGURE.finditer(made)] == ["1,200", "2.3", "0"]
     assert filled(made, told) == made
     with pytest.raises(KeyError):
         filled("<!--fresh:moves/mets ,-->7<!--/-->", told)
@@ -38,5 +38,5 @@ def test_refreshes_are_counted_for_each_leader_that_was_met() -> None:
         "metadata_rpcs": {"by_cause": {"start": 1, "leader_change": 10}},
         "move_wait_ms": 7.0,
     }
-    found = beside({"arms": [arm]})
-    assert found == {"java-4.3.1": {"met": 50, "refreshes_a_move": 0.2, "wait_ms": 7.0}}
+    by_arm = beside({"arms": [arm]})
+    assert by_arm == {"java-4.3.1": {"met": 50, "refreshes_a_move": 0.2, "wait_ms": 7.0}}

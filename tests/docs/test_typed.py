@@ -46,7 +46,7 @@ def commands(line: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "expected"),
     [
         ("kipctl inspect brokers  # look", [["inspect", "brokers"]]),
         (
@@ -58,8 +58,8 @@ def commands(line: str) -> Iterator[list[str]]:
         ("ssh HOST restart", []),
     ],
 )
-def test_the_commands_of_a_line(line: str, found: list[list[str]]) -> None:
-    assert list(commands(line)) == found
+def test_the_commands_of_a_line(line: str, expected: list[list[str]]) -> None:
+    assert list(commands(line)) == expected
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))

@@ -24,8 +24,8 @@ def batch(first_seq: int, intended_us: int, latency_us: int, **more: int) -> dic
 
 
 def figures(batches: IntRows, redirects: IntRows | None = None) -> Figures:
-    of = table("redirects") if redirects is None else redirects
-    return Figures(latencies_of(batches, 0), batches, of, table("rpcs"))
+    rows = table("redirects") if redirects is None else redirects
+    return Figures(latencies_of(batches, 0), batches, rows, table("rpcs"))
 
 
 def redirect(partition: int, wait_ms: float) -> dict[str, int]:
@@ -66,4 +66,4 @@ def measured_runs(*runs: Sequence[int]) -> list[Figures]:
 def arm_runs(name: str, *runs: Sequence[int]) -> ArmRuns:
     arm = parse_arm(name)
     claims = {"latency_ms": {"p999": 1.5}, "failed": 0, "error": None}
-    return ArmRuns(arm, tuple(ArmRun(arm, one, claims, []) for one in measured_runs(*runs)))
+    return ArmRuns(arm, tuple(ArmRun(arm, run, claims, []) for run in measured_runs(*runs)))

@@ -32,7 +32,7 @@ def run_of(
     rows = []
     for number in range(100 * (100 * rotations + 1)):
         due_us = 10_000 * number
-        is_slow = any(one.began_us <= due_us < one.ended_us for one in spans)
+        is_slow = any(span.began_us <= due_us < span.ended_us for span in spans)
         took_us = 1000 * (slow_ms if is_slow else 5)
         rows.append(batch(number, due_us, took_us, records=1, seq_stride=1))
     moved = [redirect(partition, wait_ms) for partition, wait_ms in enumerate(waits_ms)]
@@ -94,16 +94,16 @@ def found(least_moves: int = 20) -> dict[int, list[BatchRun]]:
 def test_sizes_are_compared_with_the_largest_by_runs() -> None:
     told = document(LEADERS, found())
     assert told["doubts"] == []
-    by_measure = {one["measure"]: one for one in told["differences"]}
-    assert {(one["without"], one["with"]) for one in told["differences"]} == {(60, 1)}
-    assert {name: one["different"] for name, one in by_measure.items()} == {
+    by_measure = {row["measure"]: row for row in told["differences"]}
+    assert {(row["without"], row["with"]) for row in told["differences"]} == {(60, 1)}
+    assert {name: row["different"] for name, row in by_measure.items()} == {
         "rotation": True,
         "latency_p99": True,
         "move_wait": False,
     }
     assert by_measure["latency_p99"]["cut_percent"] == pytest.approx(93, abs=1)
     of_one = document(LEADERS, {60: found()[60]})
-    assert (of_one["differences"], [one["batch"] for one in of_one["arms"]]) == ([], [60])
+    assert (of_one["differences"], [arm["batch"] for arm in of_one["arms"]]) == ([], [60])
 
 
 def test_what_spoils_it_is_said() -> None:

@@ -39,8 +39,10 @@ def reads(*rows: tuple[int, int, int, int]) -> IntRows:
 
 
 def test_bytes_of_the_own_rack_and_of_others() -> None:
-    found = traffic(reads((1, 0, 1, 300), (2, 1, 2, 90), (3, 2, 3, 10), (4, 0, 7, 0)), RACKS, "a")
-    assert found == {
+    read_bytes = traffic(
+        reads((1, 0, 1, 300), (2, 1, 2, 90), (3, 2, 3, 10), (4, 0, 7, 0)), RACKS, "a"
+    )
+    assert read_bytes == {
         "bytes": 400,
         "bytes_by_rack": {"a": 300, "b": 90, "unknown": 10},
         "own_rack_percent": 75.0,
@@ -67,21 +69,21 @@ def test_the_rack_goes_and_comes_back() -> None:
         (5600, 0, 1, 10),
         (9000, 1, 2, 10),
     )
-    found = rack_outage(rows, RACKS, "a", 1000 * MS, 5000 * MS, 9000 * MS)
-    assert found["partitions"] == 2
-    assert found["pause_ms"] == {"p50": 3700.0, "max": 7300.0}
-    assert found["elsewhere_after_ms"] == {"p50": 400.0, "max": 700.0}
-    assert found["partitions_back"] == 1
-    assert found["back_after_ms"] == {"p50": 600.0, "max": 600.0}
-    assert found["errors"] == {}
+    outage = rack_outage(rows, RACKS, "a", 1000 * MS, 5000 * MS, 9000 * MS)
+    assert outage["partitions"] == 2
+    assert outage["pause_ms"] == {"p50": 3700.0, "max": 7300.0}
+    assert outage["elsewhere_after_ms"] == {"p50": 400.0, "max": 700.0}
+    assert outage["partitions_back"] == 1
+    assert outage["back_after_ms"] == {"p50": 600.0, "max": 600.0}
+    assert outage["errors"] == {}
 
 
 def test_errors_are_named_while_it_is_gone() -> None:
     rows = reads((900, 0, 1, 10), (1100, 0, 2, 0), (1200, 0, 2, 0))
     rows[1:, COLUMNS["reads"].index("error")] = 6
-    found = rack_outage(rows, RACKS, "a", 1000 * MS, 2000 * MS, 3000 * MS)
-    assert found["errors"] == {"NOT_LEADER_OR_FOLLOWER": 2}
-    assert found["back_after_ms"] is None
+    outage = rack_outage(rows, RACKS, "a", 1000 * MS, 2000 * MS, 3000 * MS)
+    assert outage["errors"] == {"NOT_LEADER_OR_FOLLOWER": 2}
+    assert outage["back_after_ms"] is None
 
 
 def test_the_rack_is_the_first_or_the_one_wanted() -> None:

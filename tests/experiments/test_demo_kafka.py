@@ -23,11 +23,11 @@ def test_the_ways_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) 
         replace(usual.fresh, **small, broker_warmup_s=1.0),
         replace(usual.stale, **small, broker_warmup_s=0.0),
     )
-    found = measure_demo(plan, Place(lab.access), lambda name: tmp_path / name, lambda _: None)
+    document = measure_demo(plan, Place(lab.access), lambda name: tmp_path / name, lambda _: None)
     assert len(list(tmp_path.iterdir())) == 6
     assert not any(read_stored_run(folder).flaw for folder in tmp_path.iterdir())
     for name in ("fresh", "stale"):
-        arms: dict[str, Any] = {arm["arm"]: arm for arm in found[name]["arms"]}
+        arms: dict[str, Any] = {arm["arm"]: arm for arm in document[name]["arms"]}
         for arm in arms.values():
             assert arm["records"]["failed"] == 0
             assert arm["redirects"]["moves"]["met"] >= 3
@@ -35,6 +35,6 @@ def test_the_ways_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) 
         assert arms[HINTED]["redirects"]["hints"]["present"]
         # Every wait is at least the least backoff, 100 ms less 20 %; a hint spares all of it.
         assert arms[BASELINE]["redirects"]["moves"]["wait_ms"]["p50"] >= 80
-    assert len(demo_table(found).rows) == 6
+    assert len(demo_table(document).rows) == 6
     # One run a side: nothing is called different.
-    assert all("cannot be told" in said.first for said in demo_answer(found)[:2])
+    assert all("cannot be told" in said.first for said in demo_answer(document)[:2])

@@ -92,11 +92,11 @@ def test_new_topics_are_asked_for_alone_or_with_others(
     most: int, asked: int | None, how: str | None
 ) -> None:
     startup = phase(Phase.STARTUP, topics_asked=asked, most_topics_asked=most)
-    found = claims({"client": "x", "phases": [startup]}, TOPICS)
-    assert found["asks_for_new_topics"] == how
-    assert found["startup_topics_asked"] == asked
-    assert found["forgets_idle_topics"] is None
-    assert found["renewal_topics"] is None
+    claimed = claims({"client": "x", "phases": [startup]}, TOPICS)
+    assert claimed["asks_for_new_topics"] == how
+    assert claimed["startup_topics_asked"] == asked
+    assert claimed["forgets_idle_topics"] is None
+    assert claimed["renewal_topics"] is None
 
 
 @pytest.mark.parametrize(("least", "forgets"), [(5, True), (TOPICS, False)])
@@ -104,20 +104,20 @@ def test_idle_topics_are_forgotten_or_not(least: int, forgets: bool) -> None:
     idle = phase(
         Phase.IDLE_RETURN, by_cause={"idle_eviction": 40, "new_topic": 5}, least_asked=least
     )
-    found = claims({"client": "x", "phases": [phase(Phase.STARTUP), idle]}, TOPICS)
-    assert found["forgets_idle_topics"] is forgets
-    assert found["requests_for_returned_topics"] == 45
+    claimed = claims({"client": "x", "phases": [phase(Phase.STARTUP), idle]}, TOPICS)
+    assert claimed["forgets_idle_topics"] is forgets
+    assert claimed["requests_for_returned_topics"] == 45
 
 
 def test_clients_by_name() -> None:
-    found = parse_clients(",".join(CLIENTS))
-    assert [client.name for client in found] == list(CLIENTS)
-    assert [client.policy for client in found[:3]] == [
+    clients = parse_clients(",".join(CLIENTS))
+    assert [client.name for client in clients] == list(CLIENTS)
+    assert [client.policy for client in clients[:3]] == [
         TopicPolicy.LEGACY,
         TopicPolicy.KIP526,
         TopicPolicy.PRELOAD,
     ]
-    assert all(client.arm is not None for client in found[3:])
+    assert all(client.arm is not None for client in clients[3:])
 
 
 @pytest.mark.parametrize(

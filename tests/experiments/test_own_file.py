@@ -61,7 +61,7 @@ def test_arms_are_clients_with_settings_commands_and_versions_of_brokers(
         """
     )
     settings = {"linger.ms": "5", "enable.idempotence": "false"}
-    assert [one.arm for one in plan.arms] == [
+    assert [arm.arm for arm in plan.arms] == [
         ProbeArm(name="own", discovery=LeaderDiscovery.BASELINE, settings=(*settings.items(),)),
         JavaArm(name="java", version="3.9.1"),
         LibrdkafkaArm(name="old", version="2.4.0", retry_backoff_ms=1),

@@ -56,11 +56,11 @@ def test_two_arms_are_compared_and_recorded(
     assert slow["records"]["failed"] == 0
     assert mine["records"]["acknowledged"] > 0
     assert mine["records"]["failed"] is None
-    assert [(one["with"], one["measure"]) for one in told["comparisons"]] == [
+    assert [(row["with"], row["measure"]) for row in told["comparisons"]] == [
         ("mine", "p50"),
         ("mine", "p99"),
     ]
-    assert {one["verdict"].partition(":")[0] for one in told["comparisons"]} == {"cannot be told"}
+    assert {row["verdict"].partition(":")[0] for row in told["comparisons"]} == {"cannot be told"}
     runs = [path for path in tmp_path.iterdir() if path.is_dir()]
     assert {path.name for path in runs} == {"own-slow.1", "own-mine.1"}
     assert [read_stored_run(path).flaw for path in runs] == ["", ""]

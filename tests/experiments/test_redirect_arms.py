@@ -22,7 +22,10 @@ from kipctl.protocol.fetch import FetchResponse
 from kipctl.protocol.produce import ProduceResponse
 
 _GIVEN = {"acks": "1", "partitioner.class": "RoundRobinPartitioner"}
-_PROBE = {of: ProbeArm(name=f"probe-{of}", discovery=of) for of in LeaderDiscovery}
+_PROBE = {
+    discovery: ProbeArm(name=f"probe-{discovery}", discovery=discovery)
+    for discovery in LeaderDiscovery
+}
 
 
 @pytest.mark.parametrize(
@@ -123,8 +126,8 @@ def test_a_preset_is_started_as_a_producer_with_the_acks_and_the_rate_of_the_loa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     preset = Preset("mine", "1.2", lambda say: ("./mine",), metadata_ms=7_000)
-    for of in (preset, replace(preset, name="strict", acks="all")):
-        monkeypatch.setitem(cast(dict[str, Preset], PRESETS), of.name, of)
+    for variant in (preset, replace(preset, name="strict", acks="all")):
+        monkeypatch.setitem(cast(dict[str, Preset], PRESETS), variant.name, variant)
     client = parse_arm("mine").fetched(None, print)
     given = "{bootstrap} {topic} {partitions} {rate} {acks}"
     words = f"./mine producer {given} mine".split(" ")
@@ -171,8 +174,8 @@ def test_all_arms_are_compared_so() -> None:
 def test_only_one_kind_of_client_is_compared_and_no_pair_twice(
     names: str, compared: list[tuple[str, str]]
 ) -> None:
-    found = [(a.name, b.name) for a, b in pairs(parse_arms(names, takes_producers=True))]
-    assert found == compared
+    paired = [(a.name, b.name) for a, b in pairs(parse_arms(names, takes_producers=True))]
+    assert paired == compared
 
 
 def test_arms_take_turns_and_every_other_turn_goes_the_other_way() -> None:

@@ -15,8 +15,8 @@ def test_service_time_counts_from_the_first_send_and_leaves_out_warm_up_and_fail
         batch(2, 100, 20, sent_us=105),
         batch(4, 200, 30, sent_us=201, error=6),
     )
-    found = service(rows, 2)
-    assert (found.values.tolist(), found.counts.tolist()) == ([15], [2])
+    times = service(rows, 2)
+    assert (times.values.tolist(), times.counts.tolist()) == ([15], [2])
 
 
 def test_the_warm_up_of_a_client_of_its_own_rate_is_what_it_sent_in_that_time() -> None:
@@ -60,12 +60,12 @@ def test_runs_together_have_the_records_of_all_and_their_moves_stay_apart() -> N
 
 
 def test_arms_that_never_meet_are_different_and_the_cut_is_of_the_first() -> None:
-    found = differing([100.0, 102.0, 104.0], [0.4, 0.5, 0.6])
-    assert found.without == pytest.approx(102, rel=1e-3)
-    assert found.with_it == pytest.approx(0.5, rel=0.02)
-    assert found.verdict.is_different is True
-    assert found.cut_percent == pytest.approx(99.5, abs=0.1)
-    document = found.as_document("a", "b", "p99", "p99")
+    difference = differing([100.0, 102.0, 104.0], [0.4, 0.5, 0.6])
+    assert difference.without == pytest.approx(102, rel=1e-3)
+    assert difference.with_it == pytest.approx(0.5, rel=0.02)
+    assert difference.verdict.is_different is True
+    assert difference.cut_percent == pytest.approx(99.5, abs=0.1)
+    document = difference.as_document("a", "b", "p99", "p99")
     assert document["different"] is True
     assert document["ratio_interval"]
     assert document["ratio_interval"][1] < 0.05
@@ -73,9 +73,9 @@ def test_arms_that_never_meet_are_different_and_the_cut_is_of_the_first() -> Non
 
 
 def test_an_arm_is_not_told_apart_from_itself_nor_by_runs_that_vary_as_much() -> None:
-    found = differing([100.0, 102.0, 104.0], [104.0, 100.0, 102.0])
-    assert found.cut_percent == pytest.approx(0)
-    assert found.verdict.text == "not different"
+    difference = differing([100.0, 102.0, 104.0], [104.0, 100.0, 102.0])
+    assert difference.cut_percent == pytest.approx(0)
+    assert difference.verdict.text == "not different"
     assert differing([300.0, 100.0, 110.0], [90.0, 90.0, 90.0]).verdict.is_different is False
 
 
@@ -85,15 +85,15 @@ def test_an_arm_is_not_told_apart_from_itself_nor_by_runs_that_vary_as_much() ->
 def test_too_little_cannot_be_told(
     without: list[float | None], with_it: list[float | None]
 ) -> None:
-    found = differing(without, with_it)
-    assert found.verdict.is_different is None
-    assert found.verdict.text.startswith("cannot be told")
+    difference = differing(without, with_it)
+    assert difference.verdict.is_different is None
+    assert difference.verdict.text.startswith("cannot be told")
 
 
 def test_what_is_asked_at_once_is_adjusted() -> None:
-    one = differing([100.0, 102.0, 104.0], [90.0, 91.0, 93.0])
-    assert one.verdict.is_different is True
-    p_value = one.verdict.p_value
+    difference = differing([100.0, 102.0, 104.0], [90.0, 91.0, 93.0])
+    assert difference.verdict.is_different is True
+    p_value = difference.verdict.p_value
     assert p_value is not None
-    many = adjusted([one] * 10)
+    many = adjusted([difference] * 10)
     assert many[0].verdict.adjusted == pytest.approx(10 * p_value)

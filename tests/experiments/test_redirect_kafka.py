@@ -48,11 +48,11 @@ def longest_waits_ms(run: Run) -> list[float]:
 def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_what_they_save(
     lab: Lab, experiment: Experiment, tmp_path: Path
 ) -> None:
-    found = experiment(
+    document = experiment(
         "redirect --quick --runs 1 --partitions 12 --stale-metadata 800ms --record curve"
         " --num-records 100000 --throughput 100 --arms probe-baseline,probe-kip951",
     )
-    arms = {arm["arm"]: arm for arm in found["arms"]}
+    arms = {arm["arm"]: arm for arm in document["arms"]}
     for arm in arms.values():
         assert arm["records"]["failed"] == 0
         assert arm["rotations"] == 2
@@ -68,8 +68,8 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
     hinted = Run(tmp_path / "curve-stale-800ms.probe-kip951.1").read("redirects").to_pylist()
     followed = [row for row in hinted if row["decision"] == "followed"]
     assert min(sum(row[f"{wait}_us"] for wait in WAITS) for row in followed) < 700_000
-    assert found["stale_metadata_ms"] == 800
-    (compared,) = found["comparisons"]
+    assert document["stale_metadata_ms"] == 800
+    (compared,) = document["comparisons"]
     assert (compared["without"], compared["with"]) == ("probe-baseline", "probe-kip951")
 
     recorded = sorted(tmp_path.iterdir())
@@ -85,7 +85,7 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
         assert figures(Run(folder)).latency.as_ms() == arm["latency_ms"]
 
     predicted = experiment("redirect --predict --curve curve")["prediction"]
-    assert {one["behind_statistic"] for one in predicted["savings"]} == {"p50", "p99", "max"}
+    assert {saving["behind_statistic"] for saving in predicted["savings"]} == {"p50", "p99", "max"}
     assert len(predicted["brokers"]) == 3
     assert predicted["savings"][0]["without_ms"] == arms["probe-baseline"]["move_wait_ms"]
     with Cluster(lab.bootstrap_server) as cluster:
@@ -98,11 +98,11 @@ def test_other_clients_are_measured_by_the_same_rule_and_a_cap_takes_hints_away(
     """Their records are due from when they have started, and rotations from when the tap has seen
     the first: in 7 s, on a machine that is busy too, the first rotation comes well before the end.
     """
-    found = experiment(
+    document = experiment(
         "redirect --quick --runs 1 --partitions 12 --num-records 525 --throughput 75 --every 1.5s"
         " --record other --arms java-4.3.1-capped,java-4.3.1,librdkafka-1ms",
     )
-    arms = {arm["arm"]: arm for arm in found["arms"]}
+    arms = {arm["arm"]: arm for arm in document["arms"]}
     for name, arm in arms.items():
         assert arm["records"]["failed"] == 0, name
         assert arm["client_says"][0]["records"] == arm["records"]["acknowledged"]
@@ -120,15 +120,15 @@ def test_other_clients_are_measured_by_the_same_rule_and_a_cap_takes_hints_away(
 def test_any_program_is_measured_with_hints_and_without(lab: Lab) -> None:
     program = f"{sys.executable} -m kipctl perf produce --bootstrap-server {{bootstrap}} "
     program += "--topic {topic} --num-records {records} --throughput {rate} --force"
-    found = in_this_process(
+    ran = in_this_process(
         *("experiment", "redirect", "--quick", "--runs", "1", "--partitions", "6"),
         *("--num-records", "600", "--throughput", "75", "--every", "2s"),
         *("--arms", f"mine={program}", "--bootstrap-server", lab.bootstrap_server, "-o", "json"),
     )
-    assert found.status == 0, found.err
-    arms = {arm["arm"]: arm for arm in found.document["arms"]}
+    assert ran.status == 0, ran.err
+    arms = {arm["arm"]: arm for arm in ran.document["arms"]}
     assert list(arms) == ["mine-unhinted", "mine"]
     assert arms["mine-unhinted"]["redirects"]["hints"]["present"] == 0
     assert arms["mine"]["redirects"]["batches"] > 0
-    (compared,) = found.document["comparisons"]
+    (compared,) = ran.document["comparisons"]
     assert (compared["without"], compared["with"]) == ("mine-unhinted", "mine")

@@ -40,19 +40,22 @@ def shown(table: Table) -> str:
 
 
 def test_arms_of_one_client_are_compared_and_what_hints_do_is_told_apart() -> None:
-    found = {(one["without"], one["with"]): one for one in DOCUMENT["comparisons"]}
-    assert list(found) == [
+    comparisons = {
+        (comparison["without"], comparison["with"]): comparison
+        for comparison in DOCUMENT["comparisons"]
+    }
+    assert list(comparisons) == [
         ("java-3.6.0", "java-4.3.1-capped"),
         ("java-3.6.0", "java-4.3.1"),
         ("java-4.3.1-capped", "java-4.3.1"),
     ]
-    assert [one["takes_hints"] for one in found.values()] == [False, True, True]
-    assert found["java-3.6.0", "java-4.3.1"]["verdict"] == "different"
-    assert found["java-4.3.1-capped", "java-4.3.1"]["different"] is False
+    assert [comparison["takes_hints"] for comparison in comparisons.values()] == [False, True, True]
+    assert comparisons["java-3.6.0", "java-4.3.1"]["verdict"] == "different"
+    assert comparisons["java-4.3.1-capped", "java-4.3.1"]["different"] is False
 
 
 def test_each_arm_stands_beside_what_was_published_of_its_like() -> None:
-    rows = {one["arm"]: one for one in DOCUMENT["beside_published"]}
+    rows = {row["arm"]: row for row in DOCUMENT["beside_published"]}
     assert rows["java-3.6.0"]["published_latency_ms"]["p999"] == 1675
     assert rows["java-3.6.0"]["against"] is None
     assert rows["java-4.3.1-capped"]["published_latency_ms"]["p999"] == 3022
@@ -71,8 +74,8 @@ def test_each_arm_stands_beside_what_was_published_of_its_like() -> None:
 
 def test_what_is_set_up_otherwise_comes_from_the_plan() -> None:
     told = {
-        one["what"]: (one["published_value"], one["value_here"])
-        for one in DOCUMENT["set_up_otherwise"]
+        row["what"]: (row["published_value"], row["value_here"])
+        for row in DOCUMENT["set_up_otherwise"]
     }
     assert told["records/s"] == ("100,000", "1,000")
     assert told["leader rotations in a run"] == ("1", "4")
@@ -101,8 +104,8 @@ def test_the_tables_say_what_the_document_says() -> None:
         assert "; acks 1 (all); " in str(differs)
         assert "; leader rotations in a run 4 (1); " in str(differs)
         assert "partitions" not in str(differs)
-    for one in (moved, arms, compared, published, otherwise):
-        assert shown(one)
+    for result in (moved, arms, compared, published, otherwise):
+        assert shown(result)
     conditions = Conditions(metadata_delay_us=300_000, stale_metadata_us=1_000_000)
     moved = redirect_tables(document(replace(PLAN, conditions=conditions), HERE, FOUND))[1]
     assert moved.title.endswith("Metadata answers 300 ms late, Metadata stale for 1000 ms")
@@ -145,7 +148,7 @@ def test_a_gain_curve_has_a_line_for_each_arm_and_what_hints_save_at_each_point(
     assert stale_ms == pytest.approx(1303.3, abs=0.1)
     curve = curve_document(STALE)
     points = curve["savings"]
-    saved = {(one["stale_metadata_ms"], one["without"]): one["saved_ms"] for one in points}
+    saved = {(point["stale_metadata_ms"], point["without"]): point["saved_ms"] for point in points}
     expected = {
         (0, "java-3.6.0"): 56.7,
         (0, "java-4.3.1-capped"): 0.7,
@@ -169,15 +172,15 @@ def test_a_prediction_reads_how_far_brokers_are_behind_off_the_curve() -> None:
         Sightings(1, (70_000,), (0, 0, 0)),
         Sightings(2, (90_000,), (20_000, 100_000, 2_000_000)),
     )
-    found = predicted(seen, parse_arms("java-3.6.0,java-4.3.1"), curve_lines(STALE))
-    assert found["behind_ms"] == {"p50": 0, "p99": 2000, "max": 2000}
-    assert found["brokers"][0] == {"broker": 1, "behind_ms": {"p50": 0, "p99": 0, "max": 0}}
-    first, *_, last = found["savings"]
+    prediction = predicted(seen, parse_arms("java-3.6.0,java-4.3.1"), curve_lines(STALE))
+    assert prediction["behind_ms"] == {"p50": 0, "p99": 2000, "max": 2000}
+    assert prediction["brokers"][0] == {"broker": 1, "behind_ms": {"p50": 0, "p99": 0, "max": 0}}
+    first, *_, last = prediction["savings"]
     assert (first["behind_statistic"], first["beyond_the_curve"]) == ("p50", False)
     assert first["saved_ms"] == pytest.approx(56.7, abs=0.2)
     assert (last["behind_statistic"], last["beyond_the_curve"]) == ("max", True)
     assert last["saved_ms"] == pytest.approx(955.0, abs=0.2)
-    (table,) = redirect_tables({"prediction": found})
+    (table,) = redirect_tables({"prediction": prediction})
     assert table.rows[-1][-1] is True
 
 
@@ -199,8 +202,8 @@ def recorded(folder: Path, arm: str, stale_ms: float, wait_ms: float) -> Path:
 
 def test_a_curve_is_read_from_the_runs_that_were_recorded_of_it(tmp_path: Path) -> None:
     folders = [
-        recorded(tmp_path / str(number), *of)
-        for number, of in enumerate(
+        recorded(tmp_path / str(number), *arguments)
+        for number, arguments in enumerate(
             [
                 ("probe-baseline", 1000.0, 1050),
                 ("probe-baseline", 0.0, 105),

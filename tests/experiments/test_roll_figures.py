@@ -60,10 +60,10 @@ def test_a_half_ends_where_the_next_begins() -> None:
 def test_records_of_a_batch_have_times_of_their_own() -> None:
     batch = {"first_seq": 10, "seq_stride": 2, "records": 3, "intended_us": 1, "acked_us": 50_000}
     failed = {"first_seq": 16, "seq_stride": 1, "records": 1, "acked_us": 9, "error": 6}
-    found = records(table("batches", batch, failed), interval_ns=1_000_000, skip_records=11)
-    assert found.intended_us.tolist() == [12_000, 14_000]
-    assert found.latency_us.tolist() == [38_000, 36_000]
-    assert found.count.tolist() == [1, 1]
+    timed = records(table("batches", batch, failed), interval_ns=1_000_000, skip_records=11)
+    assert timed.intended_us.tolist() == [12_000, 14_000]
+    assert timed.latency_us.tolist() == [38_000, 36_000]
+    assert timed.count.tolist() == [1, 1]
 
 
 def test_without_an_interval_records_have_the_time_of_their_batch() -> None:
@@ -72,24 +72,24 @@ def test_without_an_interval_records_have_the_time_of_their_batch() -> None:
         {"first_seq": 0, "seq_stride": 1, "records": 4, "intended_us": 100, "acked_us": 700},
         {"first_seq": 4, "seq_stride": 1, "records": 4, "intended_us": 200, "acked_us": 900},
     )
-    found = records(rows, interval_ns=0, skip_records=6)
-    assert found.intended_us.tolist() == [200]
-    assert found.latency_us.tolist() == [700]
-    assert found.count.tolist() == [2]
+    timed = records(rows, interval_ns=0, skip_records=6)
+    assert timed.intended_us.tolist() == [200]
+    assert timed.latency_us.tolist() == [700]
+    assert timed.count.tolist() == [2]
 
 
 def test_the_quiet_beginning_is_left_out() -> None:
     spans = [Half(1, "away", 100, 200), Half(1, "back", 200, 300)]
-    found = of((50, 1), (100, 2), (199, 3), (200, 4))
-    assert found.in_halves(spans).tolist() == [[2, 1], [3, 1], [4, 1]]
-    assert found.in_halves([]).tolist() == []
-    assert found.due(100, 200).tolist() == [[2, 1], [3, 1]]
+    timed = of((50, 1), (100, 2), (199, 3), (200, 4))
+    assert timed.in_halves(spans).tolist() == [[2, 1], [3, 1], [4, 1]]
+    assert timed.in_halves([]).tolist() == []
+    assert timed.due(100, 200).tolist() == [[2, 1], [3, 1]]
 
 
 def test_latencies_are_not_taken_for_something_else() -> None:
     none = np.empty((0, 1), dtype=np.int64)
-    found = of((50, 1000), (100, 2000))
-    figures = Figures(found.due(0, 1000), none, none, none)
+    timed = of((50, 1000), (100, 2000))
+    figures = Figures(timed.due(0, 1000), none, none, none)
     assert figures.quantile_ms(1) == 2
     with pytest.raises(ValueError, match="rows of 2"):
         Figures(np.ones((4, 3), dtype=np.int64), none, none, none)
@@ -108,13 +108,13 @@ def test_the_figures_of_a_half() -> None:
         {"attempt": 1, "error": 6, "error_us": 250_000, "detect_us": 4_000},
     )
     produced = of((120_000, 5_000), (130_000, 7_000), (220_000, 90_000))
-    found = figures_in([away], produced, of((120_000, 8_000)), redirects)
-    assert found["batches_sent_again"] == 2
-    assert found["detection_ms"] == {"p50": 2.0, "p99": 30.0, "max": 30.0}
-    assert found["client_wait_ms"]["max"] == 1.5
-    assert found["not_ready_ms"]["max"] == 9.0
-    assert found["acknowledged_ms"] == {"p50": 5.0, "p99": 7.0, "max": 7.0}
-    assert found["latency_ms"]["max"] == 8.0
+    half = figures_in([away], produced, of((120_000, 8_000)), redirects)
+    assert half["batches_sent_again"] == 2
+    assert half["detection_ms"] == {"p50": 2.0, "p99": 30.0, "max": 30.0}
+    assert half["client_wait_ms"]["max"] == 1.5
+    assert half["not_ready_ms"]["max"] == 9.0
+    assert half["acknowledged_ms"] == {"p50": 5.0, "p99": 7.0, "max": 7.0}
+    assert half["latency_ms"]["max"] == 8.0
     assert figures_in([away, back], produced, produced, redirects)["batches_sent_again"] == 3
     nothing = figures_in([away], produced, produced, table("redirects"))
     assert nothing["batches_sent_again"] == 0
@@ -122,8 +122,8 @@ def test_the_figures_of_a_half() -> None:
 
 
 def test_restarts_and_elections_are_actions_of_the_run() -> None:
-    found = actions([restart(2, 5, 9, 9.4), restart(3, 12)], START_US)
-    assert [(a["action"], a["called_ms"], a["answered_ms"]) for a in found] == [
+    taken = actions([restart(2, 5, 9, 9.4), restart(3, 12)], START_US)
+    assert [(a["action"], a["called_ms"], a["answered_ms"]) for a in taken] == [
         ("restart:2", 5000.0, None),
         ("elect", 9000.0, 9400.0),
         ("restart:3", 12000.0, None),

@@ -39,19 +39,19 @@ def test_a_broker_is_restarted_under_a_producer_and_a_consumer(
     document = experiment(f"roll {words} --every 3s --record roll")
     [cell] = document["cells"]
     [arm] = cell["arms"]
-    [one] = arm["runs"]
-    [restart] = one["restarts"]
+    [run] = arm["runs"]
+    [restart] = run["restarts"]
     times = [restart[f"{step}_ms"] for step in ("called", "away", "started", "in_sync", "elected")]
     assert times == sorted(times)
     assert restart["called_ms"] < restart["ended_ms"] < restart["started_ms"]
     assert restart["elected_ms"] < restart["back_ms"]
     assert restart["leader_count"] == 2
-    assert [half["leaders_move"] for half in one["halves"]] == ["away", "back"]
+    assert [half["leaders_move"] for half in run["halves"]] == ["away", "back"]
     # Nothing is lost with acks=all, and every record that was acknowledged came.
-    assert one["records"]["failed"] == 0
-    assert one["records"]["missing"] == 0
+    assert run["records"]["failed"] == 0
+    assert run["records"]["missing"] == 0
     # The leaders' moves are seen by the client: away when the broker ends, and back.
-    assert all(half["batches_sent_again"] > 0 for half in one["halves"])
+    assert all(half["batches_sent_again"] > 0 for half in run["halves"])
     assert min(arm["latency_ms"]["p50"], arm["acknowledged_ms"]["p50"]) > 0
     assert {row["workload"]["name"] for row in cell["published_rolls"]} == {"low"}
 
@@ -61,7 +61,7 @@ def test_a_broker_is_restarted_under_a_producer_and_a_consumer(
         "restart:1",
         "elect",
     ]
-    assert figures(recorded).acknowledged == one["records"]["acknowledged"]
+    assert figures(recorded).acknowledged == run["records"]["acknowledged"]
     titles = [table.title for table in roll_tables(document)]
     assert titles[0].startswith("Read with care")  # 6 partitions are few moves
     assert titles[1].startswith("1 of 3 brokers stopped")

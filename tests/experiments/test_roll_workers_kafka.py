@@ -27,9 +27,9 @@ def test_workers_are_one_producer_and_one_consumer(
     )
     assert ran.status == 0, ran.err
     [cell] = ran.document["cells"]
-    [one] = cell["arms"][0]["runs"]
-    assert (one["records"]["failed"], one["records"]["missing"]) == (0, 0)
-    assert all(half["batches_sent_again"] > 0 for half in one["halves"])
+    [run] = cell["arms"][0]["runs"]
+    assert (run["records"]["failed"], run["records"]["missing"]) == (0, 0)
+    assert all(half["batches_sent_again"] > 0 for half in run["halves"])
     assert "producers 2 (6)" in cell["published_rolls"][0]["set_up"]
 
     recorded = Run(tmp_path / "roll-acks-all-partitions-6.probe-kip951.1")
@@ -40,5 +40,5 @@ def test_workers_are_one_producer_and_one_consumer(
     for read in (batches, reads):
         assert set(read["partition"].to_pylist()) == set(range(6))
     sent = [row for row in batches.to_pylist() if not row["error"]]
-    assert sum(row["records"] for row in sent) == one["records"]["acknowledged"]
-    assert one["latency_ms"]["p50"] > 0  # on one clock: none was read before it was sent
+    assert sum(row["records"] for row in sent) == run["records"]["acknowledged"]
+    assert run["latency_ms"]["p50"] > 0  # on one clock: none was read before it was sent

@@ -143,8 +143,8 @@ def world(victims: Victims) -> Iterator[World]:
 @contextmanager
 def world_astray(victims: Victims) -> Iterator[World]:
     """The same, with most partitions led by their second replica."""
-    with world(victims) as one:
+    with world(victims) as cluster:
         for partition in T[:4]:
-            held = one.fake.partitions[partition]
+            held = cluster.fake.partitions[partition]
             held.leader = held.replicas[1]
-        yield one
+        yield cluster

@@ -72,19 +72,19 @@ class Restarts:
 
 @contextmanager
 def rolled(runner: Victims) -> Iterator[tuple[World, Restarts]]:
-    with world(runner) as one:
-        restarts = Restarts(one)
-        one.fake.configs.clear()
-        one.broker.answers = restarts.answer
-        one.broker.versions = {**one.broker.versions, ApiKey.INIT_PRODUCER_ID: (0, 4)}
-        yield one, restarts
+    with world(runner) as cluster:
+        restarts = Restarts(cluster)
+        cluster.fake.configs.clear()
+        cluster.broker.answers = restarts.answer
+        cluster.broker.versions = {**cluster.broker.versions, ApiKey.INIT_PRODUCER_ID: (0, 4)}
+        yield cluster, restarts
 
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Victims]:
     with victims() as started:
-        with rolled(started) as (one, restarts):
-            cut = one.cut(restarts.roll, 0, "rehearsal")
+        with rolled(started) as (cluster, restarts):
+            cut = cluster.cut(restarts.roll, 0, "rehearsal")
             assert cut.status == 0, cut.said
         yield started
 
@@ -94,11 +94,11 @@ def steps(runner: Victims) -> dict[str, int]:
     """How many there are of a roll when nothing goes wrong."""
     counts = {}
     for fault in ("kill", "full"):
-        with rolled(runner) as (one, restarts):
-            before = one.state
-            cut = one.cut(restarts.roll, 0, fault)
+        with rolled(runner) as (cluster, restarts):
+            before = cluster.state
+            cut = cluster.cut(restarts.roll, 0, fault)
             assert cut.status == 0, cut.said
-            assert one.state == before
+            assert cluster.state == before
             assert restarts.ids == [1, 2]
             counts[fault] = cut.steps
     assert counts["kill"] > 200
@@ -111,9 +111,9 @@ def spread(name: str, number: int, few: int) -> range:
     return range(chance(name).randint(1, apart), number, apart)
 
 
-def await_command(one: World) -> None:
+def await_command(cluster: World) -> None:
     """A command that goes on has time of its own: the clock of these tests passes too fast."""
-    for record in rolls(one.fake.kept):
+    for record in rolls(cluster.fake.kept):
         for _ in range(6_000):
             if not any(step.process and is_alive(step.process) for step in record.left):
                 break
@@ -122,58 +122,58 @@ def await_command(one: World) -> None:
             pytest.fail("a restart command goes on for more than a minute")
 
 
-def require_ended(one: World, restarts: Restarts, before: object) -> None:
+def require_ended(cluster: World, restarts: Restarts, before: object) -> None:
     """Go on with what was cut off; what was cut off before it was written down did nothing."""
-    await_command(one)
-    [*records] = rolls(one.fake.kept)
+    await_command(cluster)
+    [*records] = rolls(cluster.fake.kept)
     if not records or records[0].state in (RollState.DONE, RollState.ABANDONED):
-        assert restarts.ids == ([1, 2] if records and not records[0].left else []), one.log
+        assert restarts.ids == ([1, 2] if records and not records[0].left else []), cluster.log
     else:
-        ran = one.run("changes resume", "--yes")
-        assert ran.status == 0, one.log
-        assert restarts.ids == [1, 2], one.log
-    assert one.state == before, one.log
-    assert list(one.fake.kept.unfinished()) == [], one.log
-    ran = one.run("changes resume", "--yes")
-    assert "othing is left to resume" in ran.err, one.log
+        ran = cluster.run("changes resume", "--yes")
+        assert ran.status == 0, cluster.log
+        assert restarts.ids == [1, 2], cluster.log
+    assert cluster.state == before, cluster.log
+    assert list(cluster.fake.kept.unfinished()) == [], cluster.log
+    ran = cluster.run("changes resume", "--yes")
+    assert "othing is left to resume" in ran.err, cluster.log
 
 
 def test_killed_at_any_step_it_is_ended_by_the_next(runner: Victims, steps: dict[str, int]) -> None:
     for step in spread("a roll", steps["kill"], 6):
-        with rolled(runner) as (one, restarts):
-            before = one.state
-            cut = one.cut(restarts.roll, step)
-            assert cut.is_killed or cut.status == 0, one.log
-            require_ended(one, restarts, before)
+        with rolled(runner) as (cluster, restarts):
+            before = cluster.state
+            cut = cluster.cut(restarts.roll, step)
+            assert cut.is_killed or cut.status == 0, cluster.log
+            require_ended(cluster, restarts, before)
 
 
 def test_killed_at_any_step_its_leaders_come_back_by_undo(
     runner: Victims, steps: dict[str, int]
 ) -> None:
     for step in spread("a roll is undone", steps["kill"], 4):
-        with rolled(runner) as (one, restarts):
-            before = one.state
-            one.cut(restarts.roll, step)
-            for record in rolls(one.fake.kept):
+        with rolled(runner) as (cluster, restarts):
+            before = cluster.state
+            cluster.cut(restarts.roll, step)
+            for record in rolls(cluster.fake.kept):
                 undo = f"undo {record.id} --yes"
-                ran = one.fake.kipctl(undo, status=(0, 4, 5))
+                ran = cluster.fake.kipctl(undo, status=(0, 4, 5))
                 if ran.status == 5:  # the broker is away, and in sync a few looks later
-                    assert "is not in sync" in ran.err, one.log
-                    ran = one.fake.kipctl(undo)
-                assert ran.status == 0 or "leaders" in ran.err, one.log
-            assert one.state == before, one.log
+                    assert "is not in sync" in ran.err, cluster.log
+                    ran = cluster.fake.kipctl(undo)
+                assert ran.status == 0 or "leaders" in ran.err, cluster.log
+            assert cluster.state == before, cluster.log
 
 
 def test_out_of_disk_at_any_write_it_says_so_and_is_gone_on_with(
     runner: Victims, steps: dict[str, int]
 ) -> None:
     for step in spread("a roll without room", steps["full"], 4):
-        with rolled(runner) as (one, restarts):
-            before = one.state
-            cut = one.cut(restarts.roll, step, "full")
+        with rolled(runner) as (cluster, restarts):
+            before = cluster.state
+            cut = cluster.cut(restarts.roll, step, "full")
             assert "Traceback" not in cut.said
-            assert cut.status in (0, 2, 5), one.log
-            assert "No space left on device" in cut.said or cut.status == 0, one.log
+            assert cut.status in (0, 2, 5), cluster.log
+            assert "No space left on device" in cut.said or cut.status == 0, cluster.log
             if cut.status == 2:
-                assert (restarts.ids, one.state) == ([], before), one.log
-            require_ended(one, restarts, before)
+                assert (restarts.ids, cluster.state) == ([], before), cluster.log
+            require_ended(cluster, restarts, before)

@@ -13,39 +13,41 @@ pytestmark = [campaign, pytest.mark.timeout(3600)]
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Victims]:
     with victims() as started:
-        with world(started) as one:
-            one.cut(to_other_disks(one), 0, "rehearsal")
-            assert set(one.fake.located.values()) == {"/data2"}, one.log
+        with world(started) as cluster:
+            cluster.cut(to_other_disks(cluster), 0, "rehearsal")
+            assert set(cluster.fake.located.values()) == {"/data2"}, cluster.log
         yield started
 
 
-def to_other_disks(one: World) -> tuple[str, ...]:
+def to_other_disks(cluster: World) -> tuple[str, ...]:
     """The command that moves a replica of each partition."""
-    one.fake.log_dirs, one.fake.disk_looks = ("/data", "/data2"), 3
+    cluster.fake.log_dirs, cluster.fake.disk_looks = ("/data", "/data2"), 3
     entries = [
         {**p._asdict(), "replicas": REPLICAS[p], "log_dirs": ["/data2", "any", "any"]} for p in T
     ]
-    path = one.fake.state / "disks.json"
+    path = cluster.fake.state / "disks.json"
     path.write_text(json.dumps({"version": 1, "partitions": entries}))
     return ("reassign", "--plan", str(path), "--throttle", "50MB/s")
 
 
 @pytest.mark.parametrize(("way", "where"), [("changes resume", "/data2"), ("undo", "/data")])
 def test_killed_at_any_step_it_is_ended_by_the_next(runner: Victims, way: str, where: str) -> None:
-    with world(runner) as one:
-        steps = one.cut(to_other_disks(one), 0).steps
-        assert set(one.fake.located.values()) == {"/data2"}
+    with world(runner) as cluster:
+        steps = cluster.cut(to_other_disks(cluster), 0).steps
+        assert set(cluster.fake.located.values()) == {"/data2"}
     assert steps > 50
     apart = -(-steps // as_many(8, steps))
     for step in range(chance(f"disks {way}").randint(1, apart), steps, apart):
-        with world(runner) as one:
-            cut = one.cut(to_other_disks(one), step)
+        with world(runner) as cluster:
+            cut = cluster.cut(to_other_disks(cluster), step)
             # How many requests it takes to see what all brokers know is not the same each time.
-            assert cut.is_killed or cut.status == 0, one.log
-            if not one.fake.kept.count():
-                assert (one.fake.located, one.fake.futures) == ({}, {}), one.log
+            assert cut.is_killed or cut.status == 0, cluster.log
+            if not cluster.fake.kept.count():
+                assert (cluster.fake.located, cluster.fake.futures) == ({}, {}), cluster.log
                 continue
-            one.run(way, "--yes")
-            assert {one.fake.located.get(p, "/data") for p in T} == {where}, one.log
-            assert one.state == (REPLICAS, {p: REPLICAS[p][0] for p in T}, CONFIGS, []), one.log
-            assert list(one.fake.kept.unfinished()) == [], one.log
+            cluster.run(way, "--yes")
+            assert {cluster.fake.located.get(p, "/data") for p in T} == {where}, cluster.log
+            assert cluster.state == (REPLICAS, {p: REPLICAS[p][0] for p in T}, CONFIGS, []), (
+                cluster.log
+            )
+            assert list(cluster.fake.kept.unfinished()) == [], cluster.log

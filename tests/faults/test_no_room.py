@@ -47,8 +47,8 @@ class World:
 
     @property
     def levels(self) -> set[str]:
-        of = self.cluster.configs
-        return {of[ResourceType.BROKER_LOGGER, str(id)][LOGGER] for id in self.cluster.brokers}
+        configs = self.cluster.configs
+        return {configs[ResourceType.BROKER_LOGGER, str(id)][LOGGER] for id in self.cluster.brokers}
 
     def record_run(self) -> None:
         made = Run.create(self.folder / "kipctl" / "runs" / "one")

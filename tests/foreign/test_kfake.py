@@ -93,7 +93,7 @@ def test_hints_are_followed_there_which_a_tap_sees_too(kfake: Kfake) -> None:
         finally:
             over.set()
             moving.join()
-        (client,) = [one for one in tap.stop().clients if one.seen.leader_errors]
+        (client,) = [client for client in tap.stop().clients if client.seen.leader_errors]
     produced = json.loads(ran.out)
     assert produced["records"]["acknowledged"] == 1500
     assert produced["redirects"]["errors"] == client.seen.leader_errors > 0

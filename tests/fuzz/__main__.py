@@ -40,8 +40,8 @@ def _opened(name: str) -> Iterator[Mapping[str, Reader]]:
 
 def _in_a_process(*arguments: Any) -> int:
     """Of its own: so its peak of memory is a target's own."""
-    with ProcessPoolExecutor(1, get_context("fork")) as one:
-        return one.submit(_fuzz, *arguments).result()
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        return pool.submit(_fuzz, *arguments).result()
 
 
 def _fuzz(name: str, options: argparse.Namespace, seconds: float, keep: Path) -> int:
@@ -51,20 +51,20 @@ def _fuzz(name: str, options: argparse.Namespace, seconds: float, keep: Path) ->
         while time.monotonic() < until:
             fuzz(name, readers, options.seed, range(number, number + _AT_ONCE), tally)
             number += _AT_ONCE
-    took_s, slowest, of = tally.slowest
+    took_s, slowest, case = tally.slowest
     peak = max(resource.getrusage(who).ru_maxrss for who in _WHO)
     print(
         f"{name}: {tally.cases:,} cases, {dict(tally.ends)}; the longest took {took_s:.2f} s"
-        f" ({slowest}, case {of}); peak memory {peak >> 10} MiB",
+        f" ({slowest}, case {case}); peak memory {peak >> 10} MiB",
         flush=True,
     )
-    for found in tally.found.values():
-        path = keep / quote(f"{name},{found.reader},{found.case}")
-        path.write_bytes(found.content)
+    for finding in tally.found.values():
+        path = keep / quote(f"{name},{finding.reader},{finding.case}")
+        path.write_bytes(finding.content)
         print(
-            f"FOUND by {name}, {found.reader}, seed {options.seed}, case {found.case}:"
-            f" {found.fault.what}\n{found.fault.trace}"
-            f"{len(found.content)} bytes: {found.content[:200]!r}\n"
+            f"FOUND by {name}, {finding.reader}, seed {options.seed}, case {finding.case}:"
+            f" {finding.fault.what}\n{finding.fault.trace}"
+            f"{len(finding.content)} bytes: {finding.content[:200]!r}\n"
             f"Again: python tests/fuzz --again {path}\n",
             flush=True,
         )
@@ -97,8 +97,8 @@ def main() -> None:
     seconds = 60 * options.minutes / len(names) * options.processes
     print(f"seed {options.seed}; what is found goes to {keep}", flush=True)
     with ThreadPoolExecutor(options.processes) as at_once:
-        found = sum(at_once.map(lambda name: _in_a_process(name, options, seconds, keep), names))
-    raise SystemExit(found > 0)
+        faults = sum(at_once.map(lambda name: _in_a_process(name, options, seconds, keep), names))
+    raise SystemExit(faults > 0)
 
 
 if __name__ == "__main__":

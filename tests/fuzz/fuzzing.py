@@ -22,7 +22,7 @@ from mutations import Change
 from kipctl.errors import ExitStatus, KipctlError
 from kipctl.protocol.primitives import EncodeError, MalformedFrame
 
-DECLARED = tuple(of for of in KipctlError.__subclasses__() if of.status is not ExitStatus.FAULT)
+DECLARED = tuple(cls for cls in KipctlError.__subclasses__() if cls.status is not ExitStatus.FAULT)
 """The errors that end a command with a status of its own."""
 MALFORMED = (MalformedFrame, EncodeError)
 """Those of codecs: whoever calls one makes another of them."""

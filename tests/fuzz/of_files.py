@@ -169,13 +169,18 @@ def properties(folder: Path) -> Readers:
         if security.tls:
             security.tls.context()
 
-    sound = [java_properties.text(one).encode() for one in _texts(folder)]
-    sound += ["".join(f"{a} = {b!r}\n" for a, b in one.items()).encode() for one in _texts(folder)]
+    sound = [java_properties.text(config).encode() for config in _texts(folder)]
+    sound += [
+        "".join(f"{a} = {b!r}\n" for a, b in config.items()).encode() for config in _texts(folder)
+    ]
     spark = b"# mine\nspark.master  local[2]\nspark.executor.memory=2g\n\nspark.authenticate true\n"
     yield {
         "properties": Reader(sound, put(file, of_java), text_changed, memory=2000),
         "a client's": Reader(
-            [java_properties.text(one).encode() for one in ({"acks": "all", "linger.ms": "5"},)],
+            [
+                java_properties.text(config).encode()
+                for config in ({"acks": "all", "linger.ms": "5"},)
+            ],
             put(file, lambda: parse_properties(java_properties.read(file))),
             text_changed,
         ),
@@ -337,7 +342,7 @@ def journals(folder: Path) -> Readers:
     """The journal's entries, in it and copied from elsewhere, and the records of rolls."""
     setting = Setting("broker", "1", "leader.replication.throttled.rate")
     throttle = Throttle((ThrottleChange(setting, None, "1000"),))
-    sound = [_entry(folder / "sound", of) for of in (None, throttle)]
+    sound = [_entry(folder / "sound", entry_throttle) for entry_throttle in (None, throttle)]
     state = folder / "state" / "kipctl"
     kept = state / "journal" / "fake" / "20261126T210000.000000Z.entry.json"
     kept.parent.mkdir(parents=True)

@@ -106,7 +106,9 @@ def batches(_: Path) -> Readers:
 
     def several(*compressions: Compression) -> bytes:
         some = [Record(b"value", b"key", headers=(("name", None),)), Record(None, b"tombstone")]
-        return b"".join(encode_batch(some, one, 4711, 3, 99) for one in compressions)
+        return b"".join(
+            encode_batch(some, compression, 4711, 3, 99) for compression in compressions
+        )
 
     def counted(check_crcs: bool, content: bytes) -> None:
         for aborted in (None, ((4711, 0), (4711, 1 << 62), (-1, -1))):
@@ -153,12 +155,12 @@ def fetch(version: int) -> Exchanged:
     named: dict[str, Any] = {"topic_id": TOPIC_ID} if version >= 13 else {"topic": "t"}
     wanted = tuple(FetchPartition(partition=n, partition_max_bytes=100) for n in range(2))
     hint: dict[str, Any] = {"current_leader": LEADER} if version >= 12 else {}
-    found = (
+    partitions = (
         PartitionData(partition_index=0, high_watermark=2, records=BATCH),
         PartitionData(partition_index=1, error_code=6, **hint),
     )
     answer = FetchResponse(
-        responses=(FetchableTopicResponse(**named, partitions=found),),
+        responses=(FetchableTopicResponse(**named, partitions=partitions),),
         node_endpoints=(AT,) if version >= 16 else (),
     )
     return FetchRequest(topics=(FetchTopic(**named, partitions=wanted),)), answer, version
@@ -262,7 +264,7 @@ def running_tap(folder: Path) -> Readers:
         broker.script = known
         with other:
             with RawClient(tap.bootstrap_server) as client:
-                asked = b"".join(client.frame(*one) for one in EXCHANGE)
+                asked = b"".join(client.frame(*request) for request in EXCHANGE)
             said = answer_frame(produce(9)[1], 9, 3) + struct.pack(">i", 9)
             yield {
                 "a client": Reader([asked], of_a_client, bytes_changed, memory=0),

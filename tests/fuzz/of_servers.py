@@ -37,8 +37,8 @@ def prometheus(_: Path) -> Readers:
     names = ["process_start_time_seconds", "kafka_server_app_info_version", "jvm_memory_used_bytes"]
 
     def metrics(content: bytes) -> None:
-        found = parse(content.decode("utf-8", "replace"), URL)
-        assert all(0 <= count < 1 << 63 for count in found.requests.values())
+        broker_metrics = parse(content.decode("utf-8", "replace"), URL)
+        assert all(0 <= count < 1 << 63 for count in broker_metrics.requests.values())
 
     def samples(content: bytes) -> None:
         samples_in(content.decode("utf-8", "replace"), URL, names)
@@ -80,7 +80,7 @@ def http(_: Path) -> Readers:
         connection.sendall(said)
 
     metrics = BY_RULES.encode() + b"process_start_time_seconds 1.7E9\n"
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in (metrics[:90], metrics[90:]))
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (metrics[:90], metrics[90:]))
     token = b'{"access_token": "a.eyJzdWIiOiJtZSIsImV4cCI6MX0.c", "expires_in": 3600}'
     refused = b'{"error": "invalid_client", "error_description": "no"}'
     with peer(speak) as server, mock.patch("kipctl.security.tokens._ATTEMPTS", 1):
@@ -96,8 +96,8 @@ def http(_: Path) -> Readers:
             return reader
 
         def token_of() -> None:
-            found = endpoint.fetch()
-            assert found.text.isascii()
+            access_token = endpoint.fetch()
+            assert access_token.text.isascii()
 
         def guarded() -> None:
             exporters.values([parse_guard("metric kafka_x > 5")])
@@ -188,7 +188,9 @@ class Lying(Reassigning):
     def answer(self, asked: Asked) -> Response | bytes | None:
         choose, version, cls = self.choose, asked.version, type(asked.request).response
         if isinstance(asked.request, ApiVersionsRequest):
-            keys = tuple(ApiVersion(one.api.key, *one.api.versions) for one in ALL_REQUESTS)
+            keys = tuple(
+                ApiVersion(request.api.key, *request.api.versions) for request in ALL_REQUESTS
+            )
             usual: Response = ApiVersionsResponse(api_keys=keys)
         else:
             known = super().answer(asked)

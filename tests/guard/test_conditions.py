@@ -190,7 +190,7 @@ def test_latencies_are_compared_with_what_they_were_undisturbed(
     text: str, undisturbed_ms: float | None, value_ms: float | None, is_crossed: bool
 ) -> None:
     guard = Guard.of([parse_guard(text)], 20, 5)
-    assert [one.text for one in guard.to_compare] == [text]
+    assert [condition.text for condition in guard.to_compare] == [text]
     if undisturbed_ms is not None:
         guard = guard.with_undisturbed({text: undisturbed_ms / 1000})
         guard = guard.with_undisturbed({text: 9.0})  # what is known stays
@@ -205,7 +205,7 @@ def test_what_is_undisturbed_is_told_and_kept() -> None:
     kept = Guard.of(conditions, 20, 5).with_undisturbed({"p99 > 1.5x": 0.02}).undisturbed
     guard = Guard.of(conditions, 20, 5, kept).observe(dict.fromkeys(kept, 0.04), 0.0)
     assert str(guard.crossed[0]) == "p99 > 1.5x (now 40.0 ms, undisturbed 20.0 ms)"
-    told = [one["undisturbed"] for one in guard.as_document()["conditions"]]
+    told = [condition["undisturbed"] for condition in guard.as_document()["conditions"]]
     assert told == [0.02, None]
 
 

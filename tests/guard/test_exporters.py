@@ -64,9 +64,9 @@ def exporters() -> Iterator[list[Exporter]]:
     for broker, exporter in enumerate(made, 1):
         exporter.text = TEXT % (broker, 100 * broker)
     yield made
-    for one in made:
-        if one.thread.is_alive():
-            one.end()
+    for server in made:
+        if server.thread.is_alive():
+            server.end()
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_worst_of_all_samples_counts(guard: str, value: float | None) -> Non
 
 
 def test_a_brokers_start_is_found_by_its_id(exporters: list[Exporter]) -> None:
-    asked = Exporters(tuple(one.url for one in exporters))
+    asked = Exporters(tuple(exporter.url for exporter in exporters))
     assert [asked.started_at(broker) for broker in (1, 2, 3)] == [100, 200, None]
     exporters[1].text = TEXT % (2, 250)
     assert asked.started_at(2) == 250
@@ -102,7 +102,7 @@ def test_the_exporter_of_a_broker_that_is_being_restarted_is_not_missed(
     exporters: list[Exporter],
 ) -> None:
     guard = parse_guard("metric under > 3")
-    asked = Exporters(tuple(one.url for one in exporters))
+    asked = Exporters(tuple(exporter.url for exporter in exporters))
     assert asked.values([guard]) == {guard.text: 4}
     exporters[1].end()
     assert asked.values([guard]) == {guard.text: None}

@@ -85,7 +85,7 @@ def test_what_the_client_may_not_be_shown_is_said_or_refuses_the_roll(
         broker.versions = {**VERSIONS_WITH_LOGIN, **broker.versions}
         with Cluster(Access(broker.address, ALICE), timeout_s=5) as cluster:
             plan = plan_roll(ask_facts(cluster))
-    assert [one for one in plan.not_known if "Describe" in one and "API" not in one] == (
+    assert [text for text in plan.not_known if "Describe" in text and "API" not in text] == (
         [not_known] if not_known else []
     )
     assert plan.refused == ((refused,) if refused else ())

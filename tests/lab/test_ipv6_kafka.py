@@ -59,8 +59,8 @@ def document(lab: Lab, words: str, state: Path) -> dict[str, Any]:
 def test_commands_go_there(lab_there: Lab, topic: str, tmp_path: Path) -> None:
     brokers = document(lab_there, "inspect brokers", tmp_path)["brokers"]
     servers = lab_there.bootstrap_server.split(",")
-    assert {one.host for one in parse_bootstrap_servers(lab_there.bootstrap_server)} == {HOST}
-    assert [(one["address"], one["is_answering"]) for one in brokers] == [
+    assert {server.host for server in parse_bootstrap_servers(lab_there.bootstrap_server)} == {HOST}
+    assert [(broker["address"], broker["is_answering"]) for broker in brokers] == [
         (s, True) for s in servers
     ]
     load = "perf e2e --num-records 100 --throughput 100 --partitions 2"
@@ -68,9 +68,9 @@ def test_commands_go_there(lab_there: Lab, topic: str, tmp_path: Path) -> None:
     assert sent["records"]["delivered"] == 100
     assert sent["health"]["producer"]["connection_failures"] == {}
     moved = document(lab_there, f"reassign --rotate --topic {topic} --yes", tmp_path)
-    assert {one["outcome"] for one in moved["partitions"]} == {"elected"}
+    assert {partition["outcome"] for partition in moved["partitions"]} == {"elected"}
     hints = document(lab_there, f"inspect hints --topic {topic}", tmp_path)
-    assert {one["verdict"] for one in hints["brokers"]} == {"hint agrees with Metadata"}
+    assert {broker["verdict"] for broker in hints["brokers"]} == {"hint agrees with Metadata"}
 
 
 def test_stock_clients_go_through_a_tap_there(

@@ -123,7 +123,7 @@ def test_stores_open_with_their_password_and_no_other() -> None:
     assert opened.cert.certificate == alice.certificate
     assert [other.certificate for other in opened.additional_certs] == [AUTHORITY.certificate]
     trusted = pkcs12.load_pkcs12(AUTHORITY.truststore("secret"), b"secret")
-    assert [one.certificate for one in trusted.additional_certs] == [AUTHORITY.certificate]
+    assert [entry.certificate for entry in trusted.additional_certs] == [AUTHORITY.certificate]
     for store in (alice.keystore("secret"), AUTHORITY.truststore("secret")):
         with pytest.raises(ValueError, match="password"):
             pkcs12.load_pkcs12(store, b"another")

@@ -33,13 +33,13 @@ MakeLab = Callable[..., Lab]
 
 
 def processes(lab: Lab) -> list[Process]:
-    found = []
+    running = []
     for node in lab.nodes:
         # One that is about to end may be gone when it is looked at.
         with contextlib.suppress(ProcessLookupError):
             if (pid := node.pid) is not None:
-                found.append(process.identify(pid))
-    return found
+                running.append(process.identify(pid))
+    return running
 
 
 def topics(lab: Lab) -> list[str | None]:
@@ -58,7 +58,9 @@ def measured(guard: None) -> Iterator[Lab]:
 
 def metadata_requests(metrics: BrokerMetrics, versions: Iterable[int]) -> Counter[int]:
     """How many of each of these versions have been counted."""
-    return Counter({one: metrics.requests.get(("Metadata", one), 0) for one in versions})
+    return Counter(
+        {version: metrics.requests.get(("Metadata", version), 0) for version in versions}
+    )
 
 
 def once_it_counts(url: str, sent: Counter[int]) -> BrokerMetrics:

@@ -160,4 +160,4 @@ def test_a_broker_that_crashed_or_is_shutting_down_is_seen_and_started_again(lab
         assert becomes(lambda: states(lab) == ALL_RUN)
         assert becomes(lambda: brokers_listed_by(lab, 3) == {1, 2, 3})
         with Cluster(lab.bootstrap_server) as cluster:
-            assert topic in [one.name for one in cluster.metadata().topics]
+            assert topic in [listed.name for listed in cluster.metadata().topics]

@@ -163,11 +163,11 @@ def test_a_client_file_is_in_the_words_of_javas_clients(
 
 
 def test_each_lab_has_passwords_of_its_own_that_are_not_shown() -> None:
-    one, other = AccessControl.new(SASL_SSL, acl=False), AccessControl.new(SASL_SSL, acl=False)
-    passwords = {user.password for access in (one, other) for user in access.users}
+    first, second = AccessControl.new(SASL_SSL, acl=False), AccessControl.new(SASL_SSL, acl=False)
+    passwords = {user.password for access in (first, second) for user in access.users}
     assert len(passwords) == 6
     assert min(map(len, passwords)) == 24
-    assert [password for password in passwords if password in f"{one} {other}"] == []
+    assert [password for password in passwords if password in f"{first} {second}"] == []
     assert AccessControl.new(Security.PLAINTEXT, acl=False) == OPEN
 
 

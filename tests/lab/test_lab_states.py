@@ -50,8 +50,8 @@ def running(folder: Path, id: int, role: Role, port: int) -> Node:
 def test_brokers_are_ready_when_one_look_finds_them_all_so(tmp_path: Path) -> None:
     """Broker 1 lists broker 2 from before its restart, then does not, then does again."""
     looks = {1: [{1, 2}, {1}, {1, 2}], 2: [{2}, {1, 2}, {1, 2}]}
-    with listing(looks[1]) as one, listing(looks[2]) as two:
-        ports = {1: one.port, 2: two.port}
+    with listing(looks[1]) as first, listing(looks[2]) as second:
+        ports = {1: first.port, 2: second.port}
         nodes = [running(tmp_path, id, Role.BROKER, port) for id, port in ports.items()]
         wait_until_ready(nodes, 60)
     assert looks == {1: [{1, 2}], 2: [{1, 2}]}
@@ -59,6 +59,6 @@ def test_brokers_are_ready_when_one_look_finds_them_all_so(tmp_path: Path) -> No
 
 def test_a_controller_is_ready_once_it_answers_whatever_apis_it_has(tmp_path: Path) -> None:
     """In Kafka 2.8 a controller has Metadata too, and lists controllers."""
-    with listing([{1}]) as one, listing([{101}]) as other:
-        broker = running(tmp_path, 1, Role.BROKER, one.port)
-        wait_until_ready([broker, running(tmp_path, 101, Role.CONTROLLER, other.port)], 0)
+    with listing([{1}]) as first, listing([{101}]) as second:
+        broker = running(tmp_path, 1, Role.BROKER, first.port)
+        wait_until_ready([broker, running(tmp_path, 101, Role.CONTROLLER, second.port)], 0)

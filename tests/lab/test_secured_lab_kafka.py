@@ -135,7 +135,7 @@ def test_librdkafka_is_let_in_by_every_broker(secured_lab: Lab, user: str, mecha
     assert nodes_that_answer((1, 2), settings) == ["1", "2"]
 
 
-@pytest.mark.parametrize("file", [one for one in FILES if one != "scram-sha-256"])
+@pytest.mark.parametrize("file", [file for file in FILES if file != "scram-sha-256"])
 def test_javas_own_tools_take_the_files(lab_with_topic: Lab, file: str) -> None:
     assert offsets_by_java(lab_with_topic, f"admin-{file}") == f"{TOPIC}:0:1\n"
 

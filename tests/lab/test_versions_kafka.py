@@ -71,10 +71,10 @@ def test_a_cluster_in_the_middle_of_its_upgrade(make_lab: MakeLab, tmp_path: Pat
     assert asked == {node: {spoken[node][ApiKey.PRODUCE][1]} for node in (1, 2)}
 
     brokers = place.kipctl(f"inspect hints --topic {TOPIC}")["brokers"]
-    assert [one["verdict"] for one in brokers] == [Verdict.TOO_OLD, Verdict.AGREES]
+    assert [broker["verdict"] for broker in brokers] == [Verdict.TOO_OLD, Verdict.AGREES]
     shown = place.kipctl("inspect brokers")
-    assert [one["release"] for one in shown["brokers"]] == ["3.6", "4.3"]
-    assert "different releases" in " ".join(one["what"] for one in shown["findings"])
+    assert [broker["release"] for broker in shown["brokers"]] == ["3.6", "4.3"]
+    assert "different releases" in " ".join(finding["what"] for finding in shown["findings"])
 
     # Both log each request from their start, in the words of their own logging, and nowhere else.
     for node in (1, 2):

@@ -103,7 +103,7 @@ def test_what_to_read_and_how_much_need_not_be_known(
     assert {broker["read_as"] for broker in read["brokers"]} == {"leader"}
     assert {broker["local"] for broker in read["brokers"]} == {None}
     for partitions, held in (("1", RECORDS // 8), ("1 5", RECORDS // 2)):
-        words = " ".join(f"--partition {topic}:{one}" for one in partitions.split())
+        words = " ".join(f"--partition {topic}:{partition}" for partition in partitions.split())
         assert document(f"perf consume {words}")["records"]["read"] == held
     for words, told in (
         (f"{CONSUME} --partition {topic}:6", "has no partition 6"),
@@ -178,15 +178,15 @@ def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
     document: Document, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    found = document(
+    measured = document(
         f"perf e2e --num-records {MANY} --throughput 400 --record-size 200 --partitions 6 "
         f"--client-rack rack-3 --during rotate --every 0.5 --count 2 --record {folder}",
     )
-    records = found["records"]
+    records = measured["records"]
     assert records["sent"] == records["acknowledged"] == records["delivered"] > 0
     assert (records["failed"], records["missing"]) == (0, 0)
-    assert [action["error"] for action in found["actions"]] == [None, None]
-    latency, acknowledged = found["latency_ms"], found["acknowledged_ms"]
+    assert [action["error"] for action in measured["actions"]] == [None, None]
+    latency, acknowledged = measured["latency_ms"], measured["acknowledged_ms"]
     assert 0 < latency["p50"] <= latency["p99"] <= latency["max"]
     assert acknowledged["mean"] > 0
     run = Run(folder)
@@ -204,7 +204,7 @@ def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
     assert decisions <= {"followed", "known", "stale", "same_epoch", "absent"}
     # That of a leader that has not heard that it leads is none, too (UNKNOWN_LEADER_EPOCH).
     without_hint = [row for row in fetches if row["decision"] not in ("followed", "known")]
-    assert found["metadata_rpcs"]["consumer"]["on_critical_path"] <= len(without_hint)
+    assert measured["metadata_rpcs"]["consumer"]["on_critical_path"] <= len(without_hint)
 
 
 def test_kafkas_end_to_end_lines_end_it(kipctl: Kipctl) -> None:

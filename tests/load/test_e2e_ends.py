@@ -46,8 +46,8 @@ def batches(count: int) -> IntRows:
     seq = np.arange(count)
     at = BEGUN.start_us + seq * 1000
     times = {"intended_us": at, "sent_us": at, "acked_us": at + 1000}
-    ones = {"seq_stride": 1, "records": 1, "bytes": 1}
-    return table_of("batches", count, first_seq=seq, base_offset=seq, **ones, **times)
+    counts = {"seq_stride": 1, "records": 1, "bytes": 1}
+    return table_of("batches", count, first_seq=seq, base_offset=seq, **counts, **times)
 
 
 def reads(first: int, end: int) -> IntRows:

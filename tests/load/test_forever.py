@@ -56,8 +56,8 @@ class Clients:
     def send(self, records: int, came: bool = True) -> None:
         """A batch of so many records, now; and its way to the consumer."""
         acked = {"acked_us": self.now_us, "sent_us": self.now_us, "intended_us": self.now_us}
-        found = {"first_seq": self.sent, "seq_stride": 1, "records": records, "bytes": records}
-        self.write(PRODUCER, "batches", acked | found | {"base_offset": self.sent, "broker": 1})
+        row = {"first_seq": self.sent, "seq_stride": 1, "records": records, "bytes": records}
+        self.write(PRODUCER, "batches", acked | row | {"base_offset": self.sent, "broker": 1})
         after = {"fetch_offset": self.sent, "next_offset": self.sent + records}
         if came:
             read = {"records": records, "time_us": self.now_us}
@@ -74,8 +74,8 @@ class Clients:
             writer.rotate()
 
     def files(self, dataset: str = "batches") -> list[str]:
-        found = self.folders[PRODUCER].glob(f"{dataset}*")
-        return sorted(path.name for path in found)
+        paths = self.folders[PRODUCER].glob(f"{dataset}*")
+        return sorted(path.name for path in paths)
 
 
 @pytest.fixture
@@ -269,9 +269,9 @@ def test_of_a_producer_that_did_not_come_to_tell_what_was_counted_is_known(
     watching.look()
     outcome = salvaged_outcome(SPEC, RunStart("h", START_US, 0), clients.folders[PRODUCER], "")
     outcome = replace(outcome, end_us=START_US + 10 * S, generated=1, acknowledged=1, failed=0)
-    found = watching.counted(outcome)
-    assert (found.generated, found.acknowledged, found.failed) == (13, 10, 3)
-    assert found.errors == {"REQUEST_TIMED_OUT": 3}
+    totals = watching.counted(outcome)
+    assert (totals.generated, totals.acknowledged, totals.failed) == (13, 10, 3)
+    assert totals.errors == {"REQUEST_TIMED_OUT": 3}
     whole = replace(outcome, health=Health())
     assert watching.counted(whole) is whole
     assert watching.whole_run(outcome)["seconds"] == 10

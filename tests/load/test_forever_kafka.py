@@ -81,7 +81,7 @@ class Canary:
         return self.scrape().get((name, tuple(sorted(labels.items()))), 0.0)
 
     def sum(self, name: str) -> float:
-        return sum(value for (of, _), value in self.scrape().items() if of == name)
+        return sum(value for (metric, _), value in self.scrape().items() if metric == name)
 
 
 @contextmanager
@@ -92,15 +92,15 @@ def canary(lab: Lab, cluster: Cluster, folder: Path) -> Iterator[Canary]:
         f"--partitions {PARTITIONS} --record {folder} --output json"
     )
     with started(lab, words) as process:
-        found = Canary(process, folder)
-        reading = threading.Thread(target=found.read, daemon=True)
+        running = Canary(process, folder)
+        reading = threading.Thread(target=running.read, daemon=True)
         reading.start()
         try:
-            found.await_that(lambda: bool(found.url))
-            found.await_that(lambda: found.value("kipctl_records_delivered_total") > 0)
-            found.topic = own_topic(found, cluster, others)
-            await_topic(cluster, found.topic, PARTITIONS)  # whichever broker is asked knows it
-            yield found
+            running.await_that(lambda: bool(running.url))
+            running.await_that(lambda: running.value("kipctl_records_delivered_total") > 0)
+            running.topic = own_topic(running, cluster, others)
+            await_topic(cluster, running.topic, PARTITIONS)  # whichever broker is asked knows it
+            yield running
         finally:
             process.kill()
             reading.join()
@@ -108,14 +108,14 @@ def canary(lab: Lab, cluster: Cluster, folder: Path) -> Iterator[Canary]:
 
 def own_topic(canary: Canary, cluster: Cluster, others: set[str]) -> str:
     """Once the broker that is asked shows it: it may hear of it after the first records."""
-    found = set[str]()
+    topics = set[str]()
 
     def is_shown() -> bool:
-        found.update(set(topics_named(cluster, "kipctl-perf-.*")) - others)
-        return bool(found)
+        topics.update(set(topics_named(cluster, "kipctl-perf-.*")) - others)
+        return bool(topics)
 
     canary.await_that(is_shown)
-    (topic,) = found
+    (topic,) = topics
     return topic
 
 
@@ -148,8 +148,8 @@ def test_it_counts_while_others_move_leaders_and_what_is_kept_is_a_run_however_i
             name for name, value in before.items() if never_falls(name[0]) and after[name] < value
         ] == []
         for name in ("records_due", "records_acknowledged", "records_consumed"):
-            of = f"kipctl_{name}_total", ()
-            assert after[of] > before[of]
+            metric = f"kipctl_{name}_total", ()
+            assert after[metric] > before[metric]
         assert after["kipctl_redirected_total", (("client", "producer"),)] > 0
         assert after["kipctl_records_lost_total", ()] == 0
         assert after["kipctl_up", ()] == 1

@@ -79,14 +79,14 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
     assert moved["move_count"] > 0
 
     # One topic costs the same bytes, whoever asks for it under the same client id.
-    ones = [
+    sizes = [
         (step["request_bytes"], step["response_bytes"])
         for client in (changes, librdkafka)
         for step in client["growth"]
         if step["topic_count"] == 1
     ]
-    assert len(ones) > len(changes["growth"])
-    assert len(set(ones)) == 1
+    assert len(sizes) > len(changes["growth"])
+    assert len(set(sizes)) == 1
     assert all("unknown" not in phase["by_cause"] for phase in librdkafka["phases"])
     assert all(phase["waited_records"] is None for phase in librdkafka["phases"])
     assert phases_of(librdkafka)["steady"]["most_topics_asked"] == TOPICS

@@ -99,16 +99,16 @@ class SeenRun:
 
     def moved_leaders(self, side: str) -> set[tuple[int, int, int]]:
         """The moves that were met: partition, new epoch, and refusals by the new leader."""
-        found = moves(figures(Run(self.recorded[side])).redirect_rows)
+        rows = moves(figures(Run(self.recorded[side])).redirect_rows)
         columns = [MOVE_COLUMNS.index(name) for name in ("partition", "epoch", "not_ready")]
-        return {tuple(move) for move in found[:, columns].tolist()}
+        return {tuple(move) for move in rows[:, columns].tolist()}
 
     def logged(self) -> Iterator[dict[str, Any]]:
         """What the brokers logged of the client, read with nothing but a JSON parser."""
         for log in self.logs:
             for line in log.read_text(encoding="utf-8").splitlines():
-                _, found, text = line.partition("Completed request:")
-                if found:
+                _, separator, text = line.partition("Completed request:")
+                if separator:
                     request: dict[str, Any] = json.loads(text[: text.rindex("}") + 1])
                     if request["requestHeader"]["clientId"] == self.client:
                         yield request
@@ -259,7 +259,7 @@ def _agree_on_behaviour(seen: dict[str, SeenRun], read: dict[str, Any]) -> None:
         assert row["leader_errors"] <= len(refused)
         assert row["episodes"]["loops"] == 0
         assert row["followed_hints"]["present"] <= run.counts("probe")["hints"]
-        told = {of: row["episodes"][of] for of in ("followed", "by_metadata", "sent_back")}
+        told = {kind: row["episodes"][kind] for kind in ("followed", "by_metadata", "sent_back")}
         if RUNS[run.client][0] is LeaderDiscovery.KIP951:
             # A machine that stalls it has some look as if it were sent back, and not most.
             assert 2 * told["sent_back"] <= sum(told.values()) > 0
@@ -396,7 +396,7 @@ def _agree_with_tap(told: TapDocument, read: RunPictures) -> None:
                 for row in read["arms"]["latency"]
                 if (row["arm"], row["time"]) == (name, "latency")
             )
-            assert {of: latency["time_ms"][of] for of in took} == took
+            assert {name: latency["time_ms"][name] for name in took} == took
 
 
 def _agree_on_times(live: dict[str, Any], read: dict[str, Any]) -> None:

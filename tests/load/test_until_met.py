@@ -127,4 +127,4 @@ def test_hints_are_worth_what_is_waited_without_them() -> None:
         "met_without": 25,
     }
     assert (b["client_id"], b["with_ms"], b["without_ms"]) == ("b", 90.0, 95.0)
-    assert [one["client_id"] for one in hints_worth(with_hints, without)] == ["a"]
+    assert [row["client_id"] for row in hints_worth(with_hints, without)] == ["a"]

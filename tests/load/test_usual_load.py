@@ -64,7 +64,7 @@ READ = ConsumeSpec(Access("h:1"), "t", 10)
 
 
 @pytest.mark.parametrize(
-    ("of", "least"),
+    ("make", "least"),
     [
         (lambda n: PerfPlan(probe=replace(SPEC, num_records=n)), 1),
         (lambda n: PerfPlan(probe=replace(SPEC, record_size=n)), 1),
@@ -78,7 +78,7 @@ READ = ConsumeSpec(Access("h:1"), "t", 10)
         (lambda n: ConsumePlan(replace(READ, partitions=(7, n))), 0),
     ],
 )
-def test_each_number_has_a_least_that_is_taken(of: Callable[[int], RunPlan], least: int) -> None:
-    of(least)
+def test_each_number_has_a_least_that_is_taken(make: Callable[[int], RunPlan], least: int) -> None:
+    make(least)
     with pytest.raises(UsageError, match=f" is {least - 1}"):
-        of(least - 1)
+        make(least - 1)

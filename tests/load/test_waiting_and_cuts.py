@@ -131,7 +131,7 @@ def test_the_end_is_that_of_what_was_acknowledged():
         {"partition": 1, "base_offset": 90, "records": 1, "error": 6},
         {"partition": 2, "base_offset": -1, "records": 4},
     )
-    assert {partition: one.end for partition, one in ends_of(batches).items()} == {0: 15, 1: 8}
+    assert {partition: log.end for partition, log in ends_of(batches).items()} == {0: 15, 1: 8}
 
 
 def test_what_was_truncated_is_not_waited_for():
@@ -272,9 +272,9 @@ def test_an_interval_has_all_new_batches_though_they_come_in_pieces():
         told.append(line)
         over.set()
 
-    one = {"records": 2, "seq_stride": 1, "acked_us": 5000}
+    batch = {"records": 2, "seq_stride": 1, "acked_us": 5000}
     plan = PerfPlan(probe=ProduceSpec(Access("h:1"), "t", 1000), reporting_interval_s=0.01)
-    with _intervals(Producer([one, one], [one]), plan, Listeners(interval=interval)):
+    with _intervals(Producer([batch, batch], [batch]), plan, Listeners(interval=interval)):
         assert over.wait(60)
     assert [line.split(",")[0] for line in told] == ["6 records sent"]
 
@@ -293,8 +293,8 @@ def test_a_run_that_moves_leaders_begins_when_those_of_before_have_settled() -> 
 
     def catch_up() -> None:
         if brokers.metadata_asked == 6:
-            (one,) = brokers.partitions
-            brokers.partitions[one] = replace(brokers.partitions[one], isr=(1, 2))
+            (behind,) = brokers.partitions
+            brokers.partitions[behind] = replace(brokers.partitions[behind], isr=(1, 2))
 
     brokers.before_metadata = catch_up
     with brokers.start() as broker, Cluster(broker.address) as cluster:

@@ -94,7 +94,7 @@ def kill_worker(kipctl: Kipctl, kipctl_again: OneProcess, tmp_path: Path) -> Kil
             while min(through) == 0 or sum(through) < records:
                 assert not wait([running], timeout=0.02).done, running.result().err
                 rows = [read_rows(path, len(columns)) for path in paths]
-                through = [int(of[:, columns.index("records")].sum()) for of in rows]
+                through = [int(part[:, columns.index("records")].sum()) for part in rows]
             # kipctl itself reads what they write.
             writers = [holders_of(path).keys() - {kipctl_again.pid} for path in paths]
             ends = [os.pidfd_open(pid) for (pid,) in writers]
@@ -162,11 +162,11 @@ def sequence_numbers(batches: list[dict[str, Any]]) -> list[int]:
 
 def ranges(run: Run) -> dict[int, list[tuple[int, int]]]:
     """The offsets that were read of each partition, from and to, in the order of time."""
-    found = defaultdict(list)
+    by_partition = defaultdict(list)
     for row in sorted(run.read("reads").to_pylist(), key=lambda row: row["time_us"]):
         if row["records"]:
-            found[row["partition"]].append((row["fetch_offset"], row["next_offset"]))
-    return found
+            by_partition[row["partition"]].append((row["fetch_offset"], row["next_offset"]))
+    return by_partition
 
 
 def test_two_workers_send_one_run(

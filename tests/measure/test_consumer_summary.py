@@ -63,8 +63,8 @@ def measured(
         start_us=START_US,
         end_us=START_US + 9_000_000,
         wall_start_us=1_700_000_000_000_000,
-        records=sum(one["records"] for one in reads),
-        bytes=sum(one["bytes"] for one in reads),
+        records=sum(row["records"] for row in reads),
+        bytes=sum(row["bytes"] for row in reads),
         partitions=4,
         errors={},
         topics=("t",),
@@ -75,8 +75,8 @@ def measured(
     )
     calls, requests = FetchCalls(), rows_of("rpcs", *(rpcs or []))
     answers = Answers(calls.add(requests))
-    for one in reads:  # in files of many rows they come in pieces
-        answers.add(rows_of("reads", one))
+    for row in reads:  # in files of many rows they come in pieces
+        answers.add(rows_of("reads", row))
     return MeasuredConsume(outcome, answers, calls, met_in(rows_of("redirects"), requests))
 
 

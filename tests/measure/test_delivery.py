@@ -88,9 +88,9 @@ def delivered(batches: list[Any], reads: list[Any], skip: int = 0) -> Delivery:
 def test_each_record_is_timed_from_its_own_intended_time_to_the_answer_that_brought_it(
     batches: list[Any], reads: list[Any], times_us: list[int]
 ) -> None:
-    found = delivered(batches, reads)
-    assert found.times.latency.values.tolist() == times_us
-    assert (found.delivered, found.missing) == (len(times_us), 0)
+    delivery = delivered(batches, reads)
+    assert delivery.times.latency.values.tolist() == times_us
+    assert (delivery.delivered, delivery.missing) == (len(times_us), 0)
 
 
 @pytest.mark.parametrize(
@@ -117,24 +117,24 @@ def test_each_record_is_timed_from_its_own_intended_time_to_the_answer_that_brou
 def test_what_did_not_come_and_what_came_besides(
     batches: list[Any], reads: list[Any], expected: tuple[int, int, int]
 ) -> None:
-    found = delivered(batches, reads)
-    assert (found.delivered, found.missing, found.extra) == expected
-    timed = sum(one["records"] for one in batches if one["base_offset"] >= 0)
-    assert found.times.latency.total == min(expected[0], timed)
+    delivery = delivered(batches, reads)
+    assert (delivery.delivered, delivery.missing, delivery.extra) == expected
+    timed = sum(row["records"] for row in batches if row["base_offset"] >= 0)
+    assert delivery.times.latency.total == min(expected[0], timed)
 
 
 def test_the_warm_up_is_left_out_of_the_times_alone() -> None:
-    found = delivered([batch(0, 0, 4, 0)], [read(0, 0, 4, at_ms=10)], skip=3)
-    assert found.times.latency.values.tolist() == [7000]
-    assert found.delivered == 4
+    delivery = delivered([batch(0, 0, 4, 0)], [read(0, 0, 4, at_ms=10)], skip=3)
+    assert delivery.times.latency.values.tolist() == [7000]
+    assert delivery.delivered == 4
 
 
 def test_what_the_consumer_read_again_came_twice_and_is_nobody_elses() -> None:
-    found = delivered(
+    delivery = delivered(
         [batch(0, 0, 6, 0), batch(0, 6, 4, 6)],
         [read(0, 0, 6, at_ms=20), read(0, 4, 6, at_ms=30), read(0, 2, 1, at_ms=31)],
     )
-    assert (found.delivered, found.missing, found.twice, found.extra) == (10, 0, 3, 0)
+    assert (delivery.delivered, delivery.missing, delivery.twice, delivery.extra) == (10, 0, 3, 0)
 
 
 def a_consumer_that_jumps(choose: random.Random) -> tuple[list[Any], list[Any]]:
@@ -162,9 +162,9 @@ def a_consumer_that_jumps(choose: random.Random) -> tuple[list[Any], list[Any]]:
     return batches, reads
 
 
-def in_pieces(choose: random.Random, of: IntRows) -> Source:
-    ends = sorted(choose.choices(range(len(of) + 1), k=len(of) // 20))
-    return lambda: np.split(of, ends)
+def in_pieces(choose: random.Random, rows: IntRows) -> Source:
+    ends = sorted(choose.choices(range(len(rows) + 1), k=len(rows) // 20))
+    return lambda: np.split(rows, ends)
 
 
 @pytest.mark.parametrize(
@@ -213,9 +213,9 @@ def in_pieces(choose: random.Random, of: IntRows) -> Source:
 def test_an_offset_that_was_read_is_the_batchs_that_was_acknowledged_there_last(
     batches: list[Any], reads: list[Any], expected: tuple[int, int, int, int]
 ) -> None:
-    found = delivered(batches, reads)
-    assert (found.delivered, found.missing, found.twice, found.extra) == expected
-    assert found.times.latency.values.min(initial=0) >= 0
+    delivery = delivered(batches, reads)
+    assert (delivery.delivered, delivery.missing, delivery.twice, delivery.extra) == expected
+    assert delivery.times.latency.values.min(initial=0) >= 0
 
 
 @campaign
@@ -225,28 +225,28 @@ def test_where_no_offset_is_used_again_only_offsets_matter(number: int) -> None:
     batches, reads = a_consumer_that_jumps(choose)
     first: dict[tuple[int, int], int] = {}
     twice = 0
-    for one in reads:
-        for offset in range(one["fetch_offset"], one["next_offset"]):
-            twice += (one["partition"], offset) in first
-            first.setdefault((one["partition"], offset), one["time_us"])
+    for row in reads:
+        for offset in range(row["fetch_offset"], row["next_offset"]):
+            twice += (row["partition"], offset) in first
+            first.setdefault((row["partition"], offset), row["time_us"])
     read_at = {
-        (one["partition"], one["base_offset"]): first[one["partition"], last]
-        for one in batches
-        if (one["partition"], last := one["base_offset"] + one["records"] - 1) in first
+        (row["partition"], row["base_offset"]): first[row["partition"], last]
+        for row in batches
+        if (row["partition"], last := row["base_offset"] + row["records"] - 1) in first
     }
     expected = sum(
-        one["records"] for one in batches if (one["partition"], one["base_offset"]) in read_at
+        row["records"] for row in batches if (row["partition"], row["base_offset"]) in read_at
     )
-    found = match_delivery(
+    delivery = match_delivery(
         in_pieces(choose, rows_of("batches", *batches)),
         in_pieces(choose, rows_of("reads", *reads)),
         START_US,
         INTERVAL_NS,
     )
-    assert (found.delivered, found.twice) == (expected, twice)
-    assert found.missing == sum(one["records"] for one in batches) - expected
-    assert found.extra == sum(one["records"] for one in reads) - twice - expected
-    assert found.times.last_us == max(read_at.values())
+    assert (delivery.delivered, delivery.twice) == (expected, twice)
+    assert delivery.missing == sum(row["records"] for row in batches) - expected
+    assert delivery.extra == sum(row["records"] for row in reads) - twice - expected
+    assert delivery.times.last_us == max(read_at.values())
     followed = follow_batches(rows_of("batches", *batches), rows_of("reads", *reads))
     column = {name: followed[:, i] for i, name in enumerate(COLUMNS["batches"])}
     delivered_at = zip(
@@ -259,10 +259,10 @@ def test_what_an_answer_has_besides_may_be_acknowledged_later() -> None:
     known = rows_of("batches", batch(0, 0, 2, 0), batch(0, 2, 2, 4), batch(0, 4, 2, 8))
     late_by = {"acked_us": START_US + 30_000}
     others = [batch(0, 6, 2, 2), batch(0, 8, 1, 6), batch(0, 9, 1, 7)]
-    late = rows_of("batches", *(one | late_by for one in others))
+    late = rows_of("batches", *(row | late_by for row in others))
     reads = rows_of("reads", read(0, 0, 12, at_ms=20))
-    found = match_delivery(lambda: [known, late], lambda: [reads], START_US, INTERVAL_NS)
-    assert (found.delivered, found.missing, found.extra) == (10, 0, 2)
+    delivery = match_delivery(lambda: [known, late], lambda: [reads], START_US, INTERVAL_NS)
+    assert (delivery.delivered, delivery.missing, delivery.extra) == (10, 0, 2)
 
 
 @dataclass
@@ -345,8 +345,8 @@ def truncated_logs(choose: random.Random) -> list[TruncatedLog]:
     return logs
 
 
-def merged(of: list[list[Any]], moment: str) -> list[Any]:
-    return sorted((one for rows in of for one in rows), key=itemgetter(moment))
+def merged(logs: list[list[Any]], moment: str) -> list[Any]:
+    return sorted((row for rows in logs for row in rows), key=itemgetter(moment))
 
 
 @campaign
@@ -356,22 +356,22 @@ def test_what_was_read_of_logs_that_were_truncated(number: int) -> None:
     logs = truncated_logs(choose)
     batches = rows_of("batches", *merged([log.batches for log in logs], "acked_us"))
     reads = rows_of("reads", *merged([log.reads for log in logs], "time_us"))
-    found = match_delivery(
+    delivery = match_delivery(
         in_pieces(choose, batches), in_pieces(choose, reads), START_US, INTERVAL_NS
     )
     was_read = [
         (log.batches[number], at_us) for log in logs for number, at_us in log.delivered.items()
     ]
     acknowledged = sum(
-        one["records"] for log in logs for one in log.batches if not one.get("error")
+        row["records"] for log in logs for row in log.batches if not row.get("error")
     )
-    expected = sum(one["records"] for one, _ in was_read)
-    assert (found.delivered, found.missing) == (expected, acknowledged - expected)
-    assert found.twice == sum(log.twice for log in logs)
-    assert found.extra == sum(log.extra for log in logs)
+    expected = sum(row["records"] for row, _ in was_read)
+    assert (delivery.delivered, delivery.missing) == (expected, acknowledged - expected)
+    assert delivery.twice == sum(log.twice for log in logs)
+    assert delivery.extra == sum(log.extra for log in logs)
     waits = {
-        at_us - one["intended_us"] - 1000 * k
-        for one, at_us in was_read
-        for k in range(one["records"])
+        at_us - row["intended_us"] - 1000 * k
+        for row, at_us in was_read
+        for k in range(row["records"])
     }
-    assert found.times.latency.values.tolist() == sorted(waits)
+    assert delivery.times.latency.values.tolist() == sorted(waits)

@@ -49,10 +49,10 @@ GOOD = Observed(measured_p99_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=MIN_MOVES
     ],
 )
 def test_what_spoils_a_run_is_said(seen: Observed, words: list[str]) -> None:
-    found = doubts(seen)
-    assert len(found) == len(words)
-    assert all(word in sentence for word, sentence in zip(words, found, strict=True))
-    assert all("More: kipctl explain " in sentence for sentence in found)
+    sentences = doubts(seen)
+    assert len(sentences) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, sentences, strict=True))
+    assert all("More: kipctl explain " in sentence for sentence in sentences)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_what_spoils_a_run_is_said(seen: Observed, words: list[str]) -> None:
     ],
 )
 def test_each_run_must_have_met_enough_moves(met: dict[str, list[int]], named: str | None) -> None:
-    found = few_moves(met)
-    assert found is None if named is None else named in str(found)
+    doubt = few_moves(met)
+    assert doubt is None if named is None else named in str(doubt)
 
 
 def test_the_first_fifth_stands_beside_the_last_two(tmp_path: Path) -> None:

@@ -67,9 +67,9 @@ def taken(totals: EndToEndTotals, until_s: float, **given: list[Any]) -> None:
 @pytest.fixture
 def totals() -> EndToEndTotals:
     """A run in which something of everything was met."""
-    found = EndToEndTotals(START_US, INTERVAL_NS, 1, 60 * S, 150 * S, 3600 * S)
+    live_totals = EndToEndTotals(START_US, INTERVAL_NS, 1, 60 * S, 150 * S, 3600 * S)
     taken(
-        found,
+        live_totals,
         1,
         producer_batches=[
             batch(0, 0, 2, 10, broker=1),
@@ -86,9 +86,9 @@ def totals() -> EndToEndTotals:
         producer_rpcs=[metadata(MetadataCause.START), {"api_key": ApiKey.PRODUCE, "cause": -1}],
         consumer_rpcs=[metadata(MetadataCause.MAX_AGE)] * 2,
     )
-    taken(found, 75)
-    taken(found, 90)
-    return found
+    taken(live_totals, 75)
+    taken(live_totals, 90)
+    return live_totals
 
 
 def test_the_record_that_took_longest_is_kept() -> None:
@@ -115,22 +115,22 @@ def text_of(totals: EndToEndTotals) -> str:
 
 def parsed(text: str) -> dict[str, dict[str, float]]:
     """By metric and labels, as Prometheus' own parser reads it; none is there twice."""
-    found: dict[str, dict[str, float]] = {}
+    metrics: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation, family
         for sample in family.samples:
             labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
-            assert labels not in found.setdefault(sample.name, {}), sample
-            found[sample.name][labels] = sample.value
-    return found
+            assert labels not in metrics.setdefault(sample.name, {}), sample
+            metrics[sample.name][labels] = sample.value
+    return metrics
 
 
 def test_all_that_was_counted_is_told_to_prometheus(totals: EndToEndTotals) -> None:
-    found = parsed(text_of(totals))
-    assert all(name.startswith("kipctl_") for name in found)
-    one = {name: of[""] for name, of in found.items() if list(of) == [""]}
+    metrics = parsed(text_of(totals))
+    assert all(name.startswith("kipctl_") for name in metrics)
+    unlabelled = {name: samples[""] for name, samples in metrics.items() if list(samples) == [""]}
     assert (
-        one.items()
+        unlabelled.items()
         >= {
             "kipctl_up": 1,
             "kipctl_start_time_seconds": 1_700_000_000,
@@ -146,26 +146,26 @@ def test_all_that_was_counted_is_told_to_prometheus(totals: EndToEndTotals) -> N
             "kipctl_records_waiting": 0,
         }.items()
     )
-    assert found["kipctl_records_failed_total"] == {'error="REQUEST_TIMED_OUT"': 3}
-    assert found["kipctl_leading_partitions"] == {'broker="1"': 2, 'broker="2"': 1}
-    assert found["kipctl_redirected_total"] == {'client="producer"': 2, 'client="consumer"': 0}
-    refusals = found["kipctl_refusals_total"]
+    assert metrics["kipctl_records_failed_total"] == {'error="REQUEST_TIMED_OUT"': 3}
+    assert metrics["kipctl_leading_partitions"] == {'broker="1"': 2, 'broker="2"': 1}
+    assert metrics["kipctl_redirected_total"] == {'client="producer"': 2, 'client="consumer"': 0}
+    refusals = metrics["kipctl_refusals_total"]
     told = {labels: count for labels, count in refusals.items() if count}
     assert told == {
         f'client="producer",hint="{hint}"': 1 for hint in ("followed", "absent", "known")
     }
-    requests = found["kipctl_metadata_requests_total"]
+    requests = metrics["kipctl_metadata_requests_total"]
     assert {labels: count for labels, count in requests.items() if count} == {
         'cause="start",client="producer"': 1,
         'cause="max_age",client="consumer"': 2,
     }
-    assert found["kipctl_move_wait_seconds_count"]['client="producer"'] == 3
-    assert found["kipctl_move_wait_seconds_sum"]['client="producer"'] == 0.0412
+    assert metrics["kipctl_move_wait_seconds_count"]['client="producer"'] == 3
+    assert metrics["kipctl_move_wait_seconds_sum"]['client="producer"'] == 0.0412
     # The first record is the warm-up: it is counted, and has no time.
-    assert found["kipctl_acknowledge_seconds_count"] == {"": 4}
-    assert found["kipctl_end_to_end_seconds_count"] == {"": 3}
+    assert metrics["kipctl_acknowledge_seconds_count"] == {"": 4}
+    assert metrics["kipctl_end_to_end_seconds_count"] == {"": 3}
     # Record 1 came after 4 ms, 2 and 3 after 70 s: more than any bucket but the last.
-    buckets = found["kipctl_end_to_end_seconds_bucket"]
+    buckets = metrics["kipctl_end_to_end_seconds_bucket"]
     assert [buckets[f'le="{bound}"'] for bound in ("0.002", "0.004", "65.536", "+Inf")] == [
         *(0, 1, 1, 3)
     ]
@@ -181,9 +181,9 @@ def test_prometheus_own_parser_reads_it(totals: EndToEndTotals) -> None:
 def test_it_is_right_as_openmetrics_too_which_prometheus_asks_for(totals: EndToEndTotals) -> None:
     """Whose parser is strict about the order and the names of samples."""
     text = exposed(list(families(totals, 8, 0, True)), as_openmetrics)
-    found = {family.name: family.type for family in openmetrics_families(text)}
-    assert found["kipctl_records_lost"] == "counter"
-    assert found["kipctl_end_to_end_seconds"] == "histogram"
+    types = {family.name: family.type for family in openmetrics_families(text)}
+    assert types["kipctl_records_lost"] == "counter"
+    assert types["kipctl_end_to_end_seconds"] == "histogram"
 
 
 def test_the_page_names_each_metric_and_no_other(totals: EndToEndTotals) -> None:
@@ -222,8 +222,8 @@ def test_times_are_kept_to_three_digits_and_take_no_more_memory_for_more_of_them
     assert spread.distribution.values.tolist() == [0, 7, 999, 1000, 12_300, 60_000_000]
 
 
-def redirect_rows(*of: Mapping[str, int]) -> IntRows:
-    return rows_of("redirects", *map(dict, of))
+def redirect_rows(*rows: Mapping[str, int]) -> IntRows:
+    return rows_of("redirects", *map(dict, rows))
 
 
 def test_a_move_that_many_batches_met_over_time_is_one_with_the_longest_wait() -> None:
@@ -233,10 +233,10 @@ def test_a_move_that_many_batches_met_over_time_is_one_with_the_longest_wait() -
     ]
     other = redirect_rows(refused(1, 8, 40, Decision.ABSENT))
     moved = LiveMoves()
-    found = [moved.add(rows_, at_s * S).tolist() for at_s, rows_ in enumerate(batches)]
-    found.append(moved.add(other, 3 * S).tolist())
-    found.append(moved.add(redirect_rows(), 12 * S).tolist())
-    assert found == [[], [], [], [], [90_000]]
+    waits = [moved.add(rows_, at_s * S).tolist() for at_s, rows_ in enumerate(batches)]
+    waits.append(moved.add(other, 3 * S).tolist())
+    waits.append(moved.add(redirect_rows(), 12 * S).tolist())
+    assert waits == [[], [], [], [], [90_000]]
     # Of one that is over no second one is made.
     assert moved.add(batches[0], 13 * S).tolist() == [40]
     assert moved.add(redirect_rows(), 30 * S).tolist() == []
@@ -257,11 +257,11 @@ def test_a_batch_whose_rows_are_read_in_two_halves_is_one() -> None:
     first = [refused(0, 3, 5, Decision.ABSENT), refused(0, 4, 5, Decision.KNOWN, attempt=2)]
     second = [refused(0, 5, 5, Decision.KNOWN, attempt=3)]
     third = [refused(1, 3, 5, Decision.ABSENT)]
-    found = [
+    counts = [
         len(whole.add(redirect_rows(*given)))
         for given in (first[:1], first[1:], second + third, [], [])
     ]
-    assert found == [0, 0, 3, 1, 0]
+    assert counts == [0, 0, 3, 1, 0]
 
 
 def test_both_clients_are_told_apart(totals: EndToEndTotals) -> None:

@@ -45,19 +45,19 @@ def given_rows(batches: IntRows, reads: IntRows) -> dict[tuple[str, str], IntRow
 def told_live(batches: IntRows, reads: IntRows, looks: list[int]) -> Delivery:
     """Looked at in these moments: all that had happened by then is written, and some of what was
     later, too."""
-    found = totals()
+    live_totals = totals()
     done = [0, 0]
     for at_us in sorted(looks):
         new = []
-        for side, (of, moment) in enumerate(((batches, ACKED), (reads, TIME))):
-            latest = np.maximum.accumulate(of[:, moment])
+        for side, (rows, moment) in enumerate(((batches, ACKED), (reads, TIME))):
+            latest = np.maximum.accumulate(rows[:, moment])
             end = max(done[side], int(np.searchsorted(latest, at_us + at_us % 7 * 1000, "right")))
-            new.append(of[done[side] : end])
+            new.append(rows[done[side] : end])
             done[side] = end
-        found.add(given_rows(*new), at_us)
-    found.add(given_rows(batches[done[0] :], reads[done[1] :]), 0)
-    found.finish()
-    return found.delivery
+        live_totals.add(given_rows(*new), at_us)
+    live_totals.add(given_rows(batches[done[0] :], reads[done[1] :]), 0)
+    live_totals.finish()
+    return live_totals.delivery
 
 
 def of_whole(delivery: Delivery) -> tuple[int, ...]:
@@ -112,8 +112,8 @@ def test_each_acknowledged_record_came_or_is_lost_or_waits_and_no_count_falls(
     before, since_us = (0,) * 6, 0
     for at_us in sorted(looks):
         new = (
-            of[(since_us < of[:, moment]) & (of[:, moment] <= at_us)]
-            for of, moment in ((batches, ACKED), (reads, TIME))
+            rows[(since_us < rows[:, moment]) & (rows[:, moment] <= at_us)]
+            for rows, moment in ((batches, ACKED), (reads, TIME))
         )
         live.add(*new, at_us)
         since_us = at_us

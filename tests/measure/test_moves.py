@@ -53,17 +53,19 @@ def attempts(
     return [
         {
             "partition": partition,
-            **dict(zip(names[names.index("attempt") :], redirect_columns(one, share), strict=True)),
+            **dict(
+                zip(names[names.index("attempt") :], redirect_columns(attempt, share), strict=True)
+            ),
         }
-        for one, share in zip(noted, phases(noted, 0, now, now), strict=True)
+        for attempt, share in zip(noted, phases(noted, 0, now, now), strict=True)
     ]
 
 
 def met(columns: str, *batches: list[dict[str, int]]) -> list[tuple[int, ...]]:
     """These columns of the moves that batches met."""
-    found = moves(rows_of("redirects", *(row for batch in batches for row in batch)))
+    rows = moves(rows_of("redirects", *(row for batch in batches for row in batch)))
     chosen = [MOVE_COLUMNS.index(name) for name in columns.split()]
-    return [tuple(row) for row in found[:, chosen].tolist()]
+    return [tuple(row) for row in rows[:, chosen].tolist()]
 
 
 @pytest.mark.parametrize(
@@ -95,8 +97,8 @@ def met(columns: str, *batches: list[dict[str, int]]) -> list[tuple[int, ...]]:
 def test_an_attempt_waits_for_one_epoch(
     failed: list[tuple[int, int, int, int, int]], expected: dict[int, tuple[int, int]]
 ) -> None:
-    found = met("epoch wait_us not_ready", attempts(*failed))
-    assert {epoch: (wait_us, not_ready) for epoch, wait_us, not_ready in found} == expected
+    rows = met("epoch wait_us not_ready", attempts(*failed))
+    assert {epoch: (wait_us, not_ready) for epoch, wait_us, not_ready in rows} == expected
 
 
 def test_a_leader_that_names_an_older_one_was_not_ready_whatever_came_of_it() -> None:
@@ -115,8 +117,8 @@ def test_a_topic_that_was_made_anew_has_moves_of_its_own() -> None:
     """Of the same name, partition and epoch; and a batch may meet moves of both."""
     refused = (NOT_LEADER, 0, 1, 10, 0)
     anew = (attempts((NOT_LEADER, 0, 1, wait, 0), generations=[1]) for wait in (70, 30))
-    found = met("topic_generation epoch wait_us batches", attempts(refused), *anew)
-    assert found == [(0, 1, 10, 1), (1, 1, 70, 2)]
+    rows = met("topic_generation epoch wait_us batches", attempts(refused), *anew)
+    assert rows == [(0, 1, 10, 1), (1, 1, 70, 2)]
     both = attempts((NOT_LEADER, 7, 8, 10, 0), refused, generations=[0, 1])
     assert met("topic_generation epoch", both) == [(0, 8), (1, 1)]
 
@@ -212,10 +214,10 @@ def test_moves_are_those_of_the_rule_taken_attempt_by_attempt(number: int) -> No
                 waits[known[0]][0] += row["backoff_us"] + row["metadata_us"]
                 waits[known[0]][1] += not_ready[number]
         for epoch, (waited, refusals) in waits.items():
-            one = expected[batch[0]["partition"], epoch]
-            one[0], one[1], one[2] = max(one[0], waited), one[1] + refusals, one[2] + 1
+            move = expected[batch[0]["partition"], epoch]
+            move[0], move[1], move[2] = max(move[0], waited), move[1] + refusals, move[2] + 1
     columns = "partition epoch wait_us not_ready batches"
-    found = {(partition, epoch): rest for partition, epoch, *rest in met(columns, *batches)}
-    assert found == expected
-    assert len(found) > 3
+    met_moves = {(partition, epoch): rest for partition, epoch, *rest in met(columns, *batches)}
+    assert met_moves == expected
+    assert len(met_moves) > 3
     assert np.all(moves(rows_of("redirects")) == np.empty((0, len(MOVE_COLUMNS))))

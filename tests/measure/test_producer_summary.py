@@ -75,13 +75,13 @@ def test_latencies_of_records_are_those_computed_one_by_one(rate: float, skip: i
         # In files of many rows the batches come in pieces.
         pieces = [rows_of("batches", *batches[at : at + 4]) for at in range(0, len(batches), 4)]
         times = record_times(pieces, schedule.start_us, schedule.interval_ns, skip)
-        for found, expected in ((times.latency, latencies), (times.service, services)):
-            assert found.total == len(expected)
+        for spread, expected in ((times.latency, latencies), (times.service, services)):
+            assert spread.total == len(expected)
             if expected:
                 for q in (0.5, 0.95, 0.99, 0.999):
-                    assert found.quantile(q) == brute_force_quantile(expected, q)
-                assert found.mean() == pytest.approx(sum(expected) / len(expected))
-                assert found.values[-1] == max(expected)
+                    assert spread.quantile(q) == brute_force_quantile(expected, q)
+                assert spread.mean() == pytest.approx(sum(expected) / len(expected))
+                assert spread.values[-1] == max(expected)
         assert times.bytes == 100 * len(records)
         if records:
             assert times.first_us == min(at_us for _, at_us in records)
@@ -99,13 +99,13 @@ def redirect_rows(*rows: dict[str, int]) -> IntRows:
 
 def test_two_fetches_from_one_offset_are_two() -> None:
     once = {"first_seq": 10, "backoff_us": 20_000}
-    found = met_in(redirect_rows(once, {**once, "attempt": 2}, once)).redirects
-    assert (found["batches"], found["errors"]) == (2, 3)
-    assert found["client_share_ms"] == {"p50": 20.0, "p99": 40.0, "sum": 60.0}
+    redirects = met_in(redirect_rows(once, {**once, "attempt": 2}, once)).redirects
+    assert (redirects["batches"], redirects["errors"]) == (2, 3)
+    assert redirects["client_share_ms"] == {"p50": 20.0, "p99": 40.0, "sum": 60.0}
 
 
 def test_redirects_are_counted_by_batch_and_by_error() -> None:
-    found = met_in(
+    redirects = met_in(
         redirect_rows(
             # A batch refused twice, the second time by a leader that did not know yet.
             {"first_seq": 1, "attempt": 1, "decision": Decision.FOLLOWED, "detect_us": 400},
@@ -141,11 +141,11 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
             },
         )
     ).redirects
-    assert found["batches"] == 5
-    assert found["errors"] == 6
-    assert found["appended_then_failed"] == 1
-    assert found["same_epoch_retries"] == 1
-    assert found["hints"] == {
+    assert redirects["batches"] == 5
+    assert redirects["errors"] == 6
+    assert redirects["appended_then_failed"] == 1
+    assert redirects["same_epoch_retries"] == 1
+    assert redirects["hints"] == {
         "present": 4,
         "absent": 1,
         "followed": 1,
@@ -158,7 +158,7 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
         "refuser": 0,
         "other_endpoint": 0,
     }
-    phases_ms = found["phases_ms"]
+    phases_ms = redirects["phases_ms"]
     assert tuple(phases_ms) == PHASES
     assert phases_ms["backoff"] == {"p50": 0.0, "p99": 100.0, "sum": 150.0}
     assert phases_ms["metadata"] == {"p50": 0.0, "p99": 30.0, "sum": 30.0}
@@ -166,7 +166,7 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
     assert phases_ms["acknowledge"]["sum"] == 2.0
     assert phases_ms["detect"]["p99"] == 0.4
     # Backoff and metadata together are what a client can save, batch by batch.
-    assert found["client_share_ms"] == {"p50": 30.0, "p99": 100.0, "sum": 180.0}
+    assert redirects["client_share_ms"] == {"p50": 30.0, "p99": 100.0, "sum": 180.0}
 
 
 @given(st.data())
@@ -199,11 +199,11 @@ def test_it_does_not_matter_in_how_many_pieces_rows_are_read(data: st.DataObject
 
 
 def test_a_run_without_redirects_has_every_number_as_zero() -> None:
-    found = met_in(redirect_rows()).redirects
-    assert found["batches"] == found["errors"] == found["appended_then_failed"] == 0
-    assert set(found["hints"].values()) == {0}
-    assert all(set(shown.values()) == {0.0} for shown in found["phases_ms"].values())
-    assert set(found["client_share_ms"].values()) == {0.0}
+    redirects = met_in(redirect_rows()).redirects
+    assert redirects["batches"] == redirects["errors"] == redirects["appended_then_failed"] == 0
+    assert set(redirects["hints"].values()) == {0}
+    assert all(set(shown.values()) == {0.0} for shown in redirects["phases_ms"].values())
+    assert set(redirects["client_share_ms"].values()) == {0.0}
 
 
 def test_metadata_requests_are_counted_by_cause() -> None:

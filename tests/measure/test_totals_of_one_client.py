@@ -19,8 +19,8 @@ REFUSED = {
 }
 
 
-def given(client, **of):
-    return {(client, name): rows_of(name, *of.get(name, [])) for name in DATASETS[client]}
+def given(client, **rows):
+    return {(client, name): rows_of(name, *rows.get(name, [])) for name in DATASETS[client]}
 
 
 def test_a_producers_records_failures_leaders_and_moves_that_are_not_over() -> None:

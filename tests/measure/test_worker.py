@@ -330,10 +330,10 @@ def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
     assert (outcome.end_us, outcome.stopped, outcome.failure) == (9000, True, "It died.")
     # Another worker that went on has read the rest: the run has failed all the same.
     rest = replace(outcome, records=93, racks=("a", "b"), failure="", stopped=True)
-    together = combined_outcome(whole, [rest, outcome], 77)
-    assert (together.records, together.stopped, together.failure) == (100, False, "It died.")
+    combined = combined_outcome(whole, [rest, outcome], 77)
+    assert (combined.records, combined.stopped, combined.failure) == (100, False, "It died.")
     # Of the dead one's answers nobody knows the rack.
-    (seen,) = reads_of(together, [part])
+    (seen,) = reads_of(combined, [part])
     assert seen[:, COLUMNS["reads"].index("broker_rack")].tolist() == [-1, -1, -1]
 
 
@@ -523,8 +523,8 @@ def test_a_salvaged_worker_takes_no_other_ones_place_in_the_record(tmp_path: Pat
         given.shared.finish(worker, outcome)
     given.shared.join(1)
     settled(3, 10)
-    found = (finished_result(given, w) or salvaged_result(given, w, "died") for w in range(4))
-    parts = [part for part in found if part]
+    results = (finished_result(given, w) or salvaged_result(given, w, "died") for w in range(4))
+    parts = [part for part in results if part]
     Recorder(Run(record), "perf produce", "t", {}, {}).write_rows(1000, parts, [])
     of_clients = Run(record).read("batches").group_by("client").aggregate([("records", "sum")])
     assert sorted(row["records_sum"] for row in of_clients.to_pylist()) == [10, 1000, 1000]

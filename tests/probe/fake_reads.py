@@ -83,11 +83,11 @@ class ReadRan:
     @property
     def brokers_read(self) -> list[int]:
         """The brokers that records came from, each as often as it came anew."""
-        found: list[int] = []
+        brokers: list[int] = []
         for row in self.reads:
-            if row["records"] and found[-1:] != [row["broker"]]:
-                found.append(row["broker"])
-        return found
+            if row["records"] and brokers[-1:] != [row["broker"]]:
+                brokers.append(row["broker"])
+        return brokers
 
 
 def ranged(ran: ReadRan) -> list[Row]:

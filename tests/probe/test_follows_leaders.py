@@ -62,7 +62,7 @@ class Consumer:
         cluster = ReadCluster(brokers, versions=READ_VERSIONS | versions)
         cluster.write(0)
         cluster.not_replicas.add(1)
-        cluster.read_script = lambda one: Refusal(*told) if (told := script(one.broker)) else None
+        cluster.read_script = lambda read: Refusal(*told) if (told := script(read.broker)) else None
         return cluster
 
     def run(self, cluster: ReadCluster, **how: Any) -> ReadRan:

@@ -168,7 +168,7 @@ def test_connections_log_in_one_after_the_other_if_there_is_time(
         link.ready = True
     for expected in rounds:
         network.keep_authenticated()
-        assert {id for id, one in renewing.items() if one.is_logging_in} == expected
+        assert {id for id, connection in renewing.items() if connection.is_logging_in} == expected
         for id in expected:  # it is done: its session lasts
             network.link(Node(id, "host", 9092)).disconnect()
             del renewing[id]

@@ -15,7 +15,9 @@ def noted(*values: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note("With " + ", ".join(getattr(one, "__name__", repr(one)) for one in values))
+        error.add_note(
+            "With " + ", ".join(getattr(value, "__name__", repr(value)) for value in values)
+        )
         raise
 
 

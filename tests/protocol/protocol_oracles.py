@@ -98,7 +98,7 @@ _LETTERS = "abcdefghij-_.0123456789äß中😀"
 @cache
 def fields_of(cls: type[Message], version: int) -> list[tuple[str, Any, Field]]:
     """Name, type and Field of the fields that `cls` has in `version`."""
-    found = []
+    fields = []
     hints = _hints(cls)
     for declared in dataclasses.fields(cls):
         if declared.kw_only:
@@ -107,8 +107,8 @@ def fields_of(cls: type[Message], version: int) -> list[tuple[str, Any, Field]]:
         metadata = get_args(hint) if get_origin(hint) is Annotated else ()
         field = next((m for m in metadata if isinstance(m, Field)), Field())
         if version in field.versions:
-            found.append((declared.name, hint, field))
-    return found
+            fields.append((declared.name, hint, field))
+    return fields
 
 
 @cache
@@ -328,5 +328,5 @@ def from_kafka_python(theirs: Any, cls: type[Message], version: int) -> Any:
 def _message_class(hint: Any) -> type[Message] | None:
     if isinstance(hint, type) and issubclass(hint, Message):
         return hint
-    found = (_message_class(argument) for argument in get_args(hint))
-    return next((cls for cls in found if cls), None)
+    classes = (_message_class(argument) for argument in get_args(hint))
+    return next((cls for cls in classes if cls), None)

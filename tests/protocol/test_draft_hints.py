@@ -86,8 +86,8 @@ def fetched(version, endpoints):
 @pytest.mark.parametrize("version", range(12, 19))
 def test_only_fetch_12_to_15_can_be_drafts_and_only_with_endpoints(version):
     answer = fetched(version, (OTHER, AT))
-    found = drafted_in_fetch(version, answer.partitions[0].leader, answer.unknown_tags)
-    assert found == (LeaderHint(2, 9, AT, is_draft=True) if version < 16 else None)
+    hint = drafted_in_fetch(version, answer.partitions[0].leader, answer.unknown_tags)
+    assert hint == (LeaderHint(2, 9, AT, is_draft=True) if version < 16 else None)
     answer = fetched(version, ())
     assert answer.partitions[0].leader == (2, 9)  # so it is with any Kafka since 2.7 (KIP-595)
     assert drafted_in_fetch(version, answer.partitions[0].leader, answer.unknown_tags) is None
@@ -100,12 +100,12 @@ def test_endpoints_without_a_leader_are_no_hint_in_fetch():
 
 
 def test_a_drafts_endpoints_can_be_changed_and_nothing_else_is():
-    def moved(one):
-        return replace(one, host=one.host.upper(), port=one.port + 1)
+    def moved(endpoint):
+        return replace(endpoint, host=endpoint.host.upper(), port=endpoint.port + 1)
 
     draft = drafted(endpoints=(AT, OTHER))
     expected = drafted(endpoints=(moved(AT), moved(OTHER))).unknown_tags
     assert with_endpoints(draft.unknown_tags, moved) == expected
-    assert with_endpoints(draft.unknown_tags, lambda one: one) == draft.unknown_tags
+    assert with_endpoints(draft.unknown_tags, lambda endpoint: endpoint) == draft.unknown_tags
     others = ((0, b"something else"), (5, b"kept"))
     assert with_endpoints(others, moved) == others

@@ -41,8 +41,10 @@ def produce_answer(topics: list[bytes]) -> bytes:
 
 def partitions(count: int, tags: bytes = NO_TAGS) -> bytes:
     """A Metadata answer that has so many, without replicas, in one topic."""
-    one = struct.pack(">hiii", 7, 1000, 2000, 3000) + b"\1\1\1" + tags
-    topic = struct.pack(">h", 0) + b"\2t" + bytes(17) + array([one] * count) + bytes(4) + NO_TAGS
+    partition = struct.pack(">hiii", 7, 1000, 2000, 3000) + b"\1\1\1" + tags
+    topic = (
+        struct.pack(">h", 0) + b"\2t" + bytes(17) + array([partition] * count) + bytes(4) + NO_TAGS
+    )
     return bytes(4) + b"\1" + b"\0" + bytes(4) + array([topic]) + NO_TAGS
 
 
@@ -78,11 +80,11 @@ WORST: dict[str, tuple[type, int, Callable[[], bytes]]] = {
 @contextmanager
 def peak_bytes() -> Iterator[list[int]]:
     """The most that was allocated inside, beyond what was there before."""
-    found: list[int] = []
+    peaks: list[int] = []
     tracemalloc.start()
     try:
-        yield found
-        found.append(tracemalloc.get_traced_memory()[1])
+        yield peaks
+        peaks.append(tracemalloc.get_traced_memory()[1])
     finally:
         tracemalloc.stop()
 

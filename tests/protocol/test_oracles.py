@@ -41,7 +41,7 @@ def messages(cls, version):
 @campaign
 @pytest.mark.parametrize("request_class", ALL_REQUESTS, ids=lambda cls: cls.__name__)
 def test_others_write_and_read_the_same_bytes_as_the_same_message(request_class):
-    for cls, version in (one for one in ALL_VERSIONS if one[0].api is request_class.api):
+    for cls, version in (pair for pair in ALL_VERSIONS if pair[0].api is request_class.api):
         with noted(cls, version):
             for message in messages(cls, version):
                 written = encode(message, version)

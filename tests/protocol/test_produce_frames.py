@@ -145,8 +145,8 @@ def decoded(version: int, frame: bytes) -> list[tuple[int, int]] | None:
             p.index, 0, p.base_offset, p.log_append_time_ms, p.log_start_offset
         ):
             return None
-    found = [(p.index, p.base_offset) for p in topic.partition_responses]
-    return None if topic.unknown_tags else found
+    partitions = [(p.index, p.base_offset) for p in topic.partition_responses]
+    return None if topic.unknown_tags else partitions
 
 
 @each_version
@@ -240,12 +240,12 @@ def test_flipped_bytes_never_raise_nor_read_other_than_the_codec() -> None:
         frame = framed(ProduceResponse((success(choose, 4, name="topic"),)), version)
         for _ in range(as_many(200, 40_000)):
             spoilt = flipped(frame, choose)
-            if (found := read_success(version, spoilt)) is None:
+            if (read := read_success(version, spoilt)) is None:
                 continue
             were_read += 1
             with noted(version):
                 try:
-                    assert found == decoded(version, spoilt)
+                    assert read == decoded(version, spoilt)
                 except MalformedFrame as malformed:
                     # Only the name may be wrong, which nobody needs to read.
                     assert "not UTF-8" in malformed.what  # noqa: PT017

@@ -90,7 +90,8 @@ def test_kafka_python_reads_what_is_written(compression):
     assert (batch.first_timestamp, batch.max_timestamp) == (NOW, NOW + 5)
     assert batch.last_offset_delta == len(RECORDS) - 1
     assert [
-        Record(one.value, one.key, one.timestamp, tuple(one.headers), one.offset) for one in batch
+        Record(record.value, record.key, record.timestamp, tuple(record.headers), record.offset)
+        for record in batch
     ] == NUMBERED
 
 

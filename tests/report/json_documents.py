@@ -31,8 +31,8 @@ def require_declared(document: dict[str, Any]) -> None:
     """
     shown = json.loads(json.dumps(document))
     wrong = [
-        [one for error in of.iter_errors(shown) for one in error.context or [error]]
-        for of in _validators(document["_command"])
+        [cause for error in validator.iter_errors(shown) for cause in error.context or [error]]
+        for validator in _validators(document["_command"])
     ]
     if not all(wrong):
         return

@@ -166,22 +166,22 @@ def small() -> Document:
 
 def large() -> Document:
     """What many runs of millions of batches come to at most: everything at its cap."""
-    found = small()
+    document = small()
     runs = [(f"run-{number}-of-a-long-name", f"arm-{number % 3}") for number in range(80)]
-    found["runs"] = [described(run, arm) for run, arm in runs]
-    found["analysis"]["runs"] = [{"run": run, "path": f"file:/runs/{run}"} for run, _ in runs]
-    for name, about in found["analysis"]["tables"].items():
-        [first, *_] = found["analysis"][name]
-        found["analysis"][name] = [first | {"run": run, "arm": arm} for run, arm in runs] * 5
+    document["runs"] = [described(run, arm) for run, arm in runs]
+    document["analysis"]["runs"] = [{"run": run, "path": f"file:/runs/{run}"} for run, _ in runs]
+    for name, about in document["analysis"]["tables"].items():
+        [first, *_] = document["analysis"][name]
+        document["analysis"][name] = [first | {"run": run, "arm": arm} for run, arm in runs] * 5
         about |= {"rows": 10_000, "shown": 400}
     bins = [(10 ** (number / 50), 1_000_000 + number) for number in range(350)]
-    found["latencies"] = [{"run": run, "arm": arm, "bins": bins} for run, arm in runs]
-    found["waits"] = [of | {"api": "produce"} for of in found["latencies"]]
-    found["slowest"] = [redirected(30) for _ in range(20)]
+    document["latencies"] = [{"run": run, "arm": arm, "bins": bins} for run, arm in runs]
+    document["waits"] = [latency | {"api": "produce"} for latency in document["latencies"]]
+    document["slowest"] = [redirected(30) for _ in range(20)]
     leads = [(at * 5_000_000, 1 + at % 9) for at in range(40)]
     groups = [{"names": [f"orders-{n}" for n in range(6)], "count": 500, "leads": leads}] * 16
     every = [(at, name) for at in range(150) for name in CAUSES]
-    found["timelines"] = [
+    document["timelines"] = [
         timeline(run, arm, 150)
         | {
             "leaders": {
@@ -202,4 +202,4 @@ def large() -> Document:
         }
         for run, arm in runs[:4]
     ]
-    return found
+    return document

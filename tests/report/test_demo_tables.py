@@ -64,15 +64,15 @@ def test_the_answer_is_the_cut_with_fresh_and_with_stale_metadata() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("fresh", "said"),
     [
         (measured(130.0), "Hints raised the wait for a moved leader"),
         (measured(90.0, different=False), "Hints made no sure difference: from 100.0 to 90.0 ms."),
         (measured(different=None), "leader? It cannot be told: one run on a side"),
     ],
 )
-def test_what_is_not_so_is_not_said(found: dict[str, Any], said: str) -> None:
-    assert said in demo_answer(demo(found, measured()))[0].first
+def test_what_is_not_so_is_not_said(fresh: dict[str, Any], said: str) -> None:
+    assert said in demo_answer(demo(fresh, measured()))[0].first
 
 
 def test_a_doubt_is_said_once_and_in_the_answer() -> None:
@@ -103,11 +103,11 @@ def test_the_rest_is_whose_time_it_was_and_how_to_see_more() -> None:
 
 
 def test_all_of_it_fits_80_columns() -> None:
-    found = demo(measured(12.3), measured(12.3, 300.0))
-    table = demo_table(found)
+    document = demo(measured(12.3), measured(12.3, 300.0))
+    table = demo_table(document)
     titles = [column if isinstance(column, str) else column.title for column in table.columns]
     columns = zip(titles, *table.rows, strict=True)
     widths = [max(len(str(cell)) for cell in cells) for cells in columns]
     assert sum(widths) + 2 * (len(widths) - 1) <= 80, widths
-    lines = [*demo_closing(found, None), *(said.first for said in demo_answer(found))]
+    lines = [*demo_closing(document, None), *(said.first for said in demo_answer(document))]
     assert [line for line in lines if len(line) > 80] == []

@@ -43,10 +43,10 @@ def rolled(latency_us: int, failed: int | None = 0) -> RolledRun:
     written = Written("kipctl 1", "probe", 0, 0, 10_000_000, 0, failed, 40_000_000, {})
     intended = np.arange(0, 38_000_000, 10_000)
     latency = np.where(np.arange(len(intended)) % 50 == 0, latency_us, 1_000)
-    found = Records(intended, latency, np.ones(len(intended), dtype=np.int64))
+    records = Records(intended, latency, np.ones(len(intended), dtype=np.int64))
     spans = halves(restarts(), 0)
-    figures = Figures(found.in_halves(spans), EMPTY["batches"], EMPTY["redirects"], EMPTY["rpcs"])
-    return RolledRun(written, restarts(), spans, found, found, figures, figures)
+    figures = Figures(records.in_halves(spans), EMPTY["batches"], EMPTY["redirects"], EMPTY["rpcs"])
+    return RolledRun(written, restarts(), spans, records, records, figures, figures)
 
 
 def tables(runs: dict[str, list[RolledRun]]) -> dict[str, Table]:
@@ -75,43 +75,45 @@ def row(table: Table, number: int) -> dict[str, object]:
 
 
 def test_arms_side_by_side_and_beside_what_was_published() -> None:
-    found = tables({"probe-baseline": [rolled(100_000)] * 3, "probe-kip951": [rolled(50_000)] * 3})
-    assert found["doubts"].notes == (
+    by_name = tables(
+        {"probe-baseline": [rolled(100_000)] * 3, "probe-kip951": [rolled(50_000)] * 3}
+    )
+    assert by_name["doubts"].notes == (
         "acks=1, 100 partitions: Few moved leaders were met in a run (probe-baseline 0 | 0 | 0; "
         "probe-kip951 0 | 0 | 0; 20 are wanted in each): more --partitions, --restarts or "
         "--throughput let clients meet more. More: kipctl explain few-moves",
     )
-    assert row(found["arms"], 0)["produce p99 ms"] == 100.0
-    assert row(found["arms"], 1)["end to end p99 ms"] == 50.0
-    assert row(found["differences"], 0)["verdict"] == "cannot be told"
-    assert "Cannot be told: a run has no value." in found["differences"].notes
-    difference = row(found["differences"], 1)
+    assert row(by_name["arms"], 0)["produce p99 ms"] == 100.0
+    assert row(by_name["arms"], 1)["end to end p99 ms"] == 50.0
+    assert row(by_name["differences"], 0)["verdict"] == "cannot be told"
+    assert "Cannot be told: a run has no value." in by_name["differences"].notes
+    difference = row(by_name["differences"], 1)
     assert difference["of"] == "produce, p99"
     assert difference["cut %"] == pytest.approx(50.0, abs=0.1)
     assert difference["verdict"] == "different"
-    published = row(found["published"], 0)
+    published = row(by_name["published"], 0)
     assert published["partitions"] == "108 (here 100)"
     assert published["KIP before ms, its runs"] == "3.3 | 3.2"
     assert published["its runs overlap"] is False
     assert published["cut here"] == "probe-kip951 against probe-baseline: 50.0 %"
     assert published["here (the KIP's)"] == "brokers 3 (6)"
-    assert found["published"].notes == ("Differs: 3 brokers, the KIP's 6.",)
-    assert len(found["moves"].rows) == 4
-    assert len(found["restarts"].rows) == 2 * 3 * 3
+    assert by_name["published"].notes == ("Differs: 3 brokers, the KIP's 6.",)
+    assert len(by_name["moves"].rows) == 4
+    assert len(by_name["restarts"].rows) == 2 * 3 * 3
 
 
 def test_steps_of_a_restart_are_counted_from_its_call_and_its_election() -> None:
-    found = tables({"probe-baseline": [rolled(5_000)], "probe-kip951": [rolled(5_000)]})
-    first = row(found["restarts"], 0)
+    by_name = tables({"probe-baseline": [rolled(5_000)], "probe-kip951": [rolled(5_000)]})
+    first = row(by_name["restarts"], 0)
     assert first["away after s"] == 0.25
     assert first["started after s"] == 3.0
     assert first["in sync after s"] == 4.0
     assert first["back after s"] == 0.1
     assert first["away: produce p99 ms"] == 5.0
-    assert row(found["differences"], 1)["verdict"] == "cannot be told"
-    assert found["differences"].notes[-1] == "Cannot be told: one run on a side, 3 are needed."
+    assert row(by_name["differences"], 1)["verdict"] == "cannot be told"
+    assert by_name["differences"].notes[-1] == "Cannot be told: one run on a side, 3 are needed."
 
 
 def test_failures_that_nobody_counted_are_not_none() -> None:
-    found = tables({"probe-baseline": [rolled(5_000, None)], "probe-kip951": [rolled(5_000, 2)]})
-    assert [row(found["arms"], number)["failed"] for number in (0, 1)] == [None, 2]
+    by_name = tables({"probe-baseline": [rolled(5_000, None)], "probe-kip951": [rolled(5_000, 2)]})
+    assert [row(by_name["arms"], number)["failed"] for number in (0, 1)] == [None, 2]

@@ -220,8 +220,8 @@ def test_no_report_sends_what_a_terminal_obeys(output: OutputFormat, is_terminal
 
 
 def test_neither_a_cell_nor_the_name_of_a_cluster_draws_a_line() -> None:
-    of = ClusterIdentity("", "one\ntwo", "a:1")
-    report = Report("x", {}, (Table("", ("client",), (("one\ntwo",),)),), cluster=of)
+    cluster = ClusterIdentity("", "one\ntwo", "a:1")
+    report = Report("x", {}, (Table("", ("client",), (("one\ntwo",),)),), cluster=cluster)
     assert text(OutputFormat.PLAIN, report) == (
         "client\none\\ntwo\nCluster: id one\\ntwo, at a:1.\n"
     )

@@ -72,10 +72,10 @@ def many() -> str:
     each is drawn, and stands in the place of the others."""
     draw, first = svg._drawn, {}
 
-    def drawn_once(name: str, *of: Any, **more: Any) -> str:
+    def drawn_once(name: str, *args: Any, **more: Any) -> str:
         kind = re.sub(r"\d+", "", name)
         if kind not in first:
-            first[kind] = name, draw(name, *of, **more)
+            first[kind] = name, draw(name, *args, **more)
         its_name, text = first[kind]
         return text.replace(its_name, name)
 
@@ -99,10 +99,10 @@ def test_the_page_of_an_experiment_begins_with_what_it_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     draw_nothing(monkeypatch)
-    found = Table("Claims", ("client", "asks for"), (("probe-kip526", "new topics alone"),))
+    claims = Table("Claims", ("client", "asks for"), (("probe-kip526", "new topics alone"),))
     answered = Paragraph("A client asks alone.", ("Another <b>does not</b>.",))
     plain = page(small())
-    again = page(small(), result=Report("experiment metadata", {}, (found,), opening=(answered,)))
+    again = page(small(), result=Report("experiment metadata", {}, (claims,), opening=(answered,)))
     shown = [word.strip() for word in Elements(again.html).words if word.strip()]
     body = shown.index("kipctl experiment metadata: noon", 1)
     assert shown[body + 2] == "A client asks alone."
@@ -133,7 +133,7 @@ def test_it_is_well_formed_and_every_reference_leads_somewhere(one: str, many: s
             for _, attributes in elements
             for name in (attributes.get("aria-labelledby") or "").split()
         }
-        named |= {"".join(found) for found in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', html)}
+        named |= {"".join(group) for group in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', html)}
         assert named <= ids.keys()
 
 
@@ -173,7 +173,7 @@ def test_its_colours_are_the_page_s_own(one: str) -> None:
 
 def test_what_opens_and_scrolls_can_be_reached_by_keyboard(one: str) -> None:
     elements = Elements(one).elements
-    scrolling = [of for tag, of in elements if of.get("class") == "scroll"]
+    scrolling = [attributes for tag, attributes in elements if attributes.get("class") == "scroll"]
     assert scrolling
     for attributes in scrolling:
         assert attributes["tabindex"] == "0"
@@ -246,11 +246,11 @@ def test_a_run_in_which_nothing_happened_has_a_page() -> None:
 
 def test_phases_follow_one_another_and_add_up() -> None:
     batch = redirected(3)
-    found = steps(batch)
-    assert found[0] == ("queued 1", 0, 250)
-    assert found[-1][0] == "acknowledge 3"
-    assert sum(took for *_, took in found) == batch["latency_us"]
-    for (_, at, took), (_, following, _) in pairwise(found):
+    phases = steps(batch)
+    assert phases[0] == ("queued 1", 0, 250)
+    assert phases[-1][0] == "acknowledge 3"
+    assert sum(took for *_, took in phases) == batch["latency_us"]
+    for (_, at, took), (_, following, _) in pairwise(phases):
         assert at + took == following
 
 
@@ -260,8 +260,8 @@ def test_a_batch_waits_in_the_queue_before_it_is_sent_and_after_it_was_refused()
     queued = {"queued_us": 2_000_000, "error_us": 5_090_000, "detect_us": 85_000}
     batch["failed_attempts"] = [{**failed, **queued, "backoff_us": 0}]
     assert [phase for phase, *_ in steps(batch)] == ["queued 1", "detect 1", "acknowledge 1"]
-    found = steps({**batch, "intended_us": 5_000_000})
-    assert found == [
+    phases = steps({**batch, "intended_us": 5_000_000})
+    assert phases == [
         ("queued 1", 0, 5_000),
         ("detect 1", 5_000, 85_000),
         ("queued again 1", 90_000, 1_995_000),
@@ -329,8 +329,8 @@ def test_of_a_tap_it_is_told_apart_what_failed_and_what_was_not_seen_again() -> 
     )
     document["runs"][0]["clients"] = [{"client_id": "a"}]
     run = document["runs"][0]["run"]
-    of = partial(table_row, "failures", run=run)
-    document["analysis"]["failures"] = [of(error=6, records=7), of(error=10, records=2)]
+    failure = partial(table_row, "failures", run=run)
+    document["analysis"]["failures"] = [failure(error=6, records=7), failure(error=10, records=2)]
     assert answer(document) == (
         "Of 3 clients that met moved leaders a waited least, 1.000 ms for each (p50), b longest,"
         " 300.0 ms; of 509 records 2 failed, 7 were not seen again."

@@ -90,9 +90,9 @@ def test_percentiles_are_within_the_time_that_they_are_of() -> None:
     }
     assert {"Latency", "Longest", "PhaseTimes"} <= spreads
     for name, part in parts.items():
-        for key, of in part.get("properties", {}).items():
+        for key, subschema in part.get("properties", {}).items():
             assert STATISTIC.fullmatch(key) or not re.search(r"(_|^)p\d", key), (name, key)
-            if any(f'"#/$defs/{spread}"' in json.dumps(of) for spread in spreads):
+            if any(f'"#/$defs/{spread}"' in json.dumps(subschema) for spread in spreads):
                 assert re.search("_ms(_by_run|_of_runs)?$", key) or name == "Phases", (name, key)
 
 
@@ -121,26 +121,30 @@ def test_a_key_is_of_one_kind_in_every_document() -> None:
     """A number, a text, a flag, a list or an object."""
     parts = schema()["$defs"]
 
-    def kinds(of: dict[str, Any]) -> set[str]:
-        if "$ref" in of:
-            return kinds(parts[of["$ref"].rpartition("/")[2]])
-        if "anyOf" in of:
-            return set().union(*map(kinds, of["anyOf"]))
-        named = "string" if "enum" in of else of.get("type", "any")
+    def kinds(subschema: dict[str, Any]) -> set[str]:
+        if "$ref" in subschema:
+            return kinds(parts[subschema["$ref"].rpartition("/")[2]])
+        if "anyOf" in subschema:
+            return set().union(*map(kinds, subschema["anyOf"]))
+        named = "string" if "enum" in subschema else subschema.get("type", "any")
         return {"number" if named == "integer" else named} - {"null"}
 
-    found: dict[str, set[frozenset[str]]] = {}
+    key_kinds: dict[str, set[frozenset[str]]] = {}
     for name, part in parts.items():
         if name in _BY_NAME | _KAFKAS | _AS_RECORDED or name.endswith("ByRun"):
             continue
-        for key, of in part.get("properties", {}).items():
+        for key, subschema in part.get("properties", {}).items():
             if name != "AnalysisDocument" or key not in {table.name for table in TABLES}:
-                found.setdefault(key, set()).add(frozenset(kinds(of)))
-    assert {key for key, of in found.items() if len(of) > 1} == {*_SEVERAL_KINDS.split()}
+                key_kinds.setdefault(key, set()).add(frozenset(kinds(subschema)))
+    assert {key for key, variants in key_kinds.items() if len(variants) > 1} == {
+        *_SEVERAL_KINDS.split()
+    }
 
 
 def test_tables_of_runs_have_the_keys_of_the_documents_of_runs() -> None:
-    columns = {of: {n for c in t.columns for n in c.written_out} for t in TABLES for of in [t.name]}
+    columns = {
+        name: {n for c in t.columns for n in c.written_out} for t in TABLES for name in [t.name]
+    }
     parts = schema()["$defs"]
     assert {"wait_ms.p50", "wait_ms.p99", "wait_ms.max"} <= columns["moves"]
     for phase in parts["Phases"]["properties"]:

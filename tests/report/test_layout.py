@@ -80,8 +80,8 @@ def test_what_is_of_detail_is_left_out_first_and_named() -> None:
 
 def test_sentences_take_several_lines_before_other_columns_go() -> None:
     why = "no replica of this partition is in the rack that the reader names"
-    found = Table("", ("rack", "why"), tuple((f"rack-{n}", f"{why} {n}") for n in range(9)))
-    lines = laid_out(found, 60)
+    table = Table("", ("rack", "why"), tuple((f"rack-{n}", f"{why} {n}") for n in range(9)))
+    lines = laid_out(table, 60)
     assert all(len(line) <= 60 for line in lines.rows)
     assert " ".join(" ".join(lines.rows).split()).startswith(f"rack-0 {why} 0 rack-1")
 

@@ -60,6 +60,6 @@ def test_the_next_step_after_a_plan_is_one_that_works(
     leader: int, isr: tuple[int, ...], closing: str
 ) -> None:
     after = ElectingCluster.of(partition("t", 0, (2, 1), leader=leader, isr=isr)).snapshot()
-    [one] = after.partitions
-    done = PlanResult(plan=Plan((Move(one.id, (1, 2), (2, 1), 1),)))
+    [led] = after.partitions
+    done = PlanResult(plan=Plan((Move(led.id, (1, 2), (2, 1), 1),)))
     assert "\n".join(reassigned_report(done, after).closing) == closing

@@ -185,12 +185,12 @@ def test_a_tap_shows_its_busiest_clients_and_says_how_many_are_left_out(height: 
 
 
 def test_a_client_of_a_tap_has_a_line_for_what_is_found_of_it() -> None:
-    found = [{"id": "hint-hot-loop", "times": 3, "severity": "problem"}]
+    findings = [{"id": "hint-hot-loop", "times": 3, "severity": "problem"}]
     document = {
         "seconds": 1.0,
         "conditions": {},
         "leaders": {},
-        "clients": [tapped(1) | {"findings": found}, tapped(2)],
+        "clients": [tapped(1) | {"findings": findings}, tapped(2)],
     }
     lines = [line.plain.rstrip() for line in tap_lines(document, [1.0], 80, 24)]
     assert "findings     hint-hot-loop 3" in lines

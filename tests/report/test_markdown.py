@@ -100,6 +100,6 @@ def test_a_sentence_begins_no_list_and_no_heading(line: str) -> None:
 
 def test_every_row_is_there_however_few_are_shown_to_people() -> None:
     rows = tuple((f"topic-{i}",) for i in range(200))
-    found = text(MARKDOWN, Report("x", {}, (Table("Topics", ("Topic",), rows, most=10),)))
-    assert found.count("| topic-") == 200
-    assert "more" not in found
+    markdown = text(MARKDOWN, Report("x", {}, (Table("Topics", ("Topic",), rows, most=10),)))
+    assert markdown.count("| topic-") == 200
+    assert "more" not in markdown

@@ -26,7 +26,7 @@ DOCUMENT: PackDocument = {
 )
 def test_what_was_packed_and_what_to_do_next(document: PackDocument, said: str) -> None:
     report = pack_report(document)
-    assert [str(of.first) for of in report.opening] == [
+    assert [str(paragraph.first) for paragraph in report.opening] == [
         said,
         "Analyse it: kipctl analyze request-log /packed",
     ]

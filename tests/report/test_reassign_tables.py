@@ -37,8 +37,8 @@ def test_80_columns_have_room_for_the_command_of_each_change() -> None:
             assert max(map(len, shown)) <= 80
             words = " ".join(shown).split()
             assert "Command" in words
-            assert {one.id for one in entries} <= set(words)
-            assert {word for one in entries for word in one.origin.command} <= set(words)
+            assert {change.id for change in entries} <= set(words)
+            assert {word for change in entries for word in change.origin.command} <= set(words)
 
 
 def test_a_change_that_was_stopped_is_told_from_one_that_may_go_on() -> None:
@@ -50,14 +50,14 @@ def test_a_change_that_was_stopped_is_told_from_one_that_may_go_on() -> None:
     )
     open_there = replace(open_here, origin=Origin(COMMANDS[0], "operator", "machine-7"))
     done = replace(open_here, state=EntryState.DONE)
-    for one, changed_by, state in (
+    for change, changed_by, state in (
         (open_here, "", "stopped"),
         (open_here, "process 7", "not over"),
         (open_there, "", "not over"),
         (done, "process 7", "done"),
     ):
-        assert one.made_at
-        report = history_report([one], 0, "journal", one.made_at, changed_by=changed_by)
+        assert change.made_at
+        report = history_report([change], 0, "journal", change.made_at, changed_by=changed_by)
         assert [row[2] for row in report.tables[0].rows] == [state]
         (document,) = report.document["entries"]
-        assert document["state"] == str(one.state)
+        assert document["state"] == str(change.state)

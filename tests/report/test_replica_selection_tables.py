@@ -88,7 +88,7 @@ AWAY = row(partition=1, local=False, reason="no replica in the rack")
 def test_a_reason_and_its_detail_are_one_sentence() -> None:
     lagging = row(reason="the replica in the rack is not in sync", detail="broker 2 is 9 behind")
     *_, table = selection_tables(document(row(), lagging))
-    why = [found[-1] for found in table.rows]
+    why = [cells[-1] for cells in table.rows]
     assert why == [
         "a follower in the rack",
         "the replica in the rack is not in sync: broker 2 is 9 behind",
@@ -111,7 +111,7 @@ def test_reads_alike_are_one_row_those_that_leave_their_rack_first() -> None:
         ("b", False, True, "no replica in the rack", 1, "orders-1"),
         ("b", True, True, "a follower in the rack", 2, "orders-0"),
     )
-    assert [found[1] for found in each.rows] == [1, 0, 2]
+    assert [cells[1] for cells in each.rows] == [1, 0, 2]
 
 
 def test_people_are_shown_a_few_partitions_and_programs_all() -> None:
@@ -204,8 +204,8 @@ def test_who_names_a_rack_that_is_not_there_is_named_with_what_it_costs() -> Non
     asked = {"rate_over_seconds": 30.0, "price_per_gb": 0.02, "groups": groups}
     not_shown = [{"broker": 3, "group": None, "why": "It does not answer."}]
     unknown = rack(rack="zone-b", from_leaders=crossing(None))
-    found = document(row(), racks=[unknown], **asked, groups_not_shown=not_shown)
-    answer = selection_answer(found)
+    selection = document(row(), racks=[unknown], **asked, groups_not_shown=not_shown)
+    answer = selection_answer(selection)
     # Of the sentences that cost money the sum comes first: 3 x 207.36, 3 x 51.84.
     assert answer.first == (
         "3 groups pay 622.08 in 30 days for what crosses racks; from the closest replica it is"
@@ -222,8 +222,8 @@ def test_who_names_a_rack_that_is_not_there_is_named_with_what_it_costs() -> Non
         "The cluster has no rack 'zoneb', which group billing (billing-app) names: it reads from"
         " leaders. Did you mean 'zone-b'? That costs 155.52 in 30 days."
     )
-    _, table, *_ = selection_tables(found)
-    assert [one[1] for one in table.rows] == ["zoneb (unknown)", "none", "not told", "zone-b"]
+    _, table, *_ = selection_tables(selection)
+    assert [cells[1] for cells in table.rows] == ["zoneb (unknown)", "none", "not told", "zone-b"]
     assert table.rows[0][-4:] == (4e6, 1e6, 207.36, 51.84)
     assert table.rows[2][-4:] == ("not told", 1e6, "not told", 51.84)
     assert table.notes[1].startswith("Clients from before KIP-881 do not tell their rack")
@@ -277,8 +277,8 @@ def test_brokers_without_a_selector_are_advised_to_set_it() -> None:
             for leader, selector in enumerate(selectors, 1)
         ]
         choices = [
-            explain_choice(one, rack, Answer(one.leader), ("a", "b"))
-            for one in facts
+            explain_choice(partition, rack, Answer(partition.leader), ("a", "b"))
+            for partition in facts
             for rack in ("a", "b", "typo")
         ]
         return Observation(("a", "b"), tuple(facts), tuple(choices), {})
@@ -300,12 +300,14 @@ def test_topics_without_traffic_are_not_advised_to_move() -> None:
         return PartitionFacts(PartitionId(topic, 0), 1, RACK_AWARE, 0, (Replica(1, "a", True),))
 
     partitions = tuple(map(facts, ("audit", "orders", "idle")))
-    choices = tuple(explain_choice(one, "b", Answer(1), ("a", "b")) for one in partitions)
-    found = Observation(("a", "b"), partitions, choices, {})
+    choices = tuple(
+        explain_choice(partition, "b", Answer(1), ("a", "b")) for partition in partitions
+    )
+    observation = Observation(("a", "b"), partitions, choices, {})
     per_s = {PartitionId("orders", 0): 4e6, PartitionId("audit", 0): 0.2}
-    _, give = closest_replicas(found, per_s)
+    _, give = closest_replicas(observation, per_s)
     assert give.endswith("--replication-factor 2 --topic orders --topic audit --dry-run")
-    _, give = closest_replicas(found, {})
+    _, give = closest_replicas(observation, {})
     assert "--topic audit --topic orders --topic idle" in give
 
 

@@ -22,8 +22,8 @@ def answer(*clusters: dict[str, Any]) -> tuple[str, ...]:
     return tuple(request_log_answer(log(*clusters)))
 
 
-def tables(of: dict[str, Any]) -> dict[str, Table]:
-    return {table.name: table for table in request_log_tables(log(of))}
+def tables(document: dict[str, Any]) -> dict[str, Table]:
+    return {table.name: table for table in request_log_tables(log(document))}
 
 
 FLEET = (
@@ -36,8 +36,14 @@ FLEET = (
 
 def finding(software: str) -> dict[str, Any]:
     says = dict.fromkeys(("does", "costs", "change"), "says.")
-    of = {"software": software, "version": "1", "client_count": 0, "client_ids": [], "known": None}
-    return {"id": "metadata-storm", "severity": "warning", "times": 4, "of": 4, **says, **of}
+    fields = {
+        "software": software,
+        "version": "1",
+        "client_count": 0,
+        "client_ids": [],
+        "known": None,
+    }
+    return {"id": "metadata-storm", "severity": "warning", "times": 4, "of": 4, **says, **fields}
 
 
 def talker(client: str, rack: str | None, **more: Any) -> dict[str, Any]:
@@ -55,8 +61,8 @@ def talker(client: str, rack: str | None, **more: Any) -> dict[str, Any]:
 
 
 def broker(number: int, seconds: float) -> dict[str, Any]:
-    of = {"from": None, "to": None, "gaps": [], "hours_apart": None, "line_count": 9}
-    return {**of, "broker": number, "rack": f"az-{number}", "seconds": seconds}
+    span = {"from": None, "to": None, "gaps": [], "hours_apart": None, "line_count": 9}
+    return {**span, "broker": number, "rack": f"az-{number}", "seconds": seconds}
 
 
 def test_each_sentence_has_lines_of_its_own() -> None:
@@ -79,18 +85,18 @@ def test_clients_are_counted_without_kipctl_and_the_kinds_add_up() -> None:
 
 
 def test_the_rack_that_is_not_there_is_named_with_its_cost_the_worst_first() -> None:
-    of = cluster("c", *FLEET)
-    of["brokers"] = [broker(1, 60.0), broker(2, 60.0)]
-    of["rackless_reads"] = {"client_count": 1, **talker("nowhere", None)}
-    of["rackless_reads"]["cross_rack_bytes"] = 700
-    of["talkers"] = [
+    document = cluster("c", *FLEET)
+    document["brokers"] = [broker(1, 60.0), broker(2, 60.0)]
+    document["rackless_reads"] = {"client_count": 1, **talker("nowhere", None)}
+    document["rackless_reads"]["cross_rack_bytes"] = 700
+    document["talkers"] = [
         talker("nowhere", None),
         talker("one", "az2"),
         talker("two", "az2", cross_rack_bytes=300),
         talker("other", "zone", cross_rack_bytes=100, price_of_30_days=None),
         talker("right", "az-2"),
     ]
-    first, second, third, _ = answer(of)
+    first, second, third, _ = answer(document)
     assert first == (
         "The cluster has no rack 'az2', which one, two name: they read 1.8 kB from leaders, 900 B"
         " of it across racks if they are in any of them (5.00 in 30 days). Did you mean 'az-2'?"
@@ -101,28 +107,28 @@ def test_the_rack_that_is_not_there_is_named_with_its_cost_the_worst_first() -> 
 
 def test_kipctls_own_bytes_stand_apart() -> None:
     own = talker("kipctl-perf", None, software="kipctl", produced_bytes=100)
-    found = tables({**cluster("c", *FLEET), "talkers": [talker("app", "az-1"), own]})["talkers"]
-    assert [of[0] for of in found.rows] == ["app"]
-    assert "kipctl's own are not among them: 1.0 kB." in found.notes
+    talkers = tables({**cluster("c", *FLEET), "talkers": [talker("app", "az-1"), own]})["talkers"]
+    assert [cells[0] for cells in talkers.rows] == ["app"]
+    assert "kipctl's own are not among them: 1.0 kB." in talkers.notes
 
 
 def test_rates_say_of_how_long_a_time_they_are() -> None:
-    of = cluster("c", *FLEET)
-    of["brokers"] = [broker(1, 298.8), broker(2, 201.3)]
-    of["talkers"] = [talker("app", "az-1")]
+    document = cluster("c", *FLEET)
+    document["brokers"] = [broker(1, 298.8), broker(2, 201.3)]
+    document["talkers"] = [talker("app", "az-1")]
     note = "Rates are by how long each broker's own log lasts: broker 1 298.8 s, broker 2 201.3 s."
-    found = tables(of)
-    assert note in found["metadata"].notes
-    assert note in found["talkers"].notes
-    of["brokers"] = [broker(number, 298.8 + number / 10) for number in range(1, 7)]
+    by_name = tables(document)
+    assert note in by_name["metadata"].notes
+    assert note in by_name["talkers"].notes
+    document["brokers"] = [broker(number, 298.8 + number / 10) for number in range(1, 7)]
     note = "Rates are by how long each broker's own log lasts: from 298.9 s (broker 1) to 299.4 s"
-    assert any(each.startswith(note) for each in tables(of)["metadata"].notes)
+    assert any(each.startswith(note) for each in tables(document)["metadata"].notes)
 
 
-def looked_at(read: int, errors: int, *found: dict[str, Any]) -> dict[str, Any]:
+def looked_at(read: int, errors: int, *findings: dict[str, Any]) -> dict[str, Any]:
     """A log as it was at a look."""
-    of = {**cluster("one"), "findings": list(found), "produce_errors": {"6": errors}}
-    return {**log(of), "lines": {"read": read, "broken": read // 100}}
+    document = {**cluster("one"), "findings": list(findings), "produce_errors": {"6": errors}}
+    return {**log(document), "lines": {"read": read, "broken": read // 100}}
 
 
 def test_a_look_says_what_is_new() -> None:
@@ -131,12 +137,12 @@ def test_a_look_says_what_is_new() -> None:
     note = {**finding("java"), "severity": "note"}
     first, more = looked_at(80, 3, java, note), looked_at(1280, 3, java, old, finding("new"))
     said = [*look_sentences(None, first, 2.25)]
-    assert [of.partition(" says")[0] for of in said] == [
+    assert [line.partition(" says")[0] for line in said] == [
         "metadata-storm (warning): java 1",
         "80 lines more, 80 in all; 3 errors to Produce and Fetch; 2.2 s behind.",
     ]
     said = [*look_sentences(first, more, None)]
-    assert [of.partition(" says")[0] for of in said] == [
+    assert [line.partition(" says")[0] for line in said] == [
         "metadata-storm (problem): old 1",
         "metadata-storm (warning): new 1",
         "1,200 lines more, 1,280 in all, 12 broken; 0 errors to Produce and Fetch.",

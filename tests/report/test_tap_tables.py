@@ -200,8 +200,8 @@ def test_a_connection_that_its_client_closed_is_no_error() -> None:
 
 def test_on_a_narrow_terminal_what_decides_stays() -> None:
     many = [client(f"orders-{n}", errors=n, wait_ms=n) for n in range(1, 13)]
-    for one in many:
-        one["software_name"], one["software_version"] = "confluent-kafka-python", "2.16.1-rdkafka"
+    for row in many:
+        row["software_name"], row["software_version"] = "confluent-kafka-python", "2.16.1-rdkafka"
     lines = laid_out(clients_table(document(*many)), 80)
     shown = " ".join(lines.headings)
     assert max(map(len, (*lines.headings, *lines.rows))) <= 80
@@ -216,9 +216,11 @@ def finding(id: str, is_known: bool = False) -> dict[str, Any]:
 
 
 def test_findings_come_first_and_the_worst_of_all_clients_before_others() -> None:
-    one = client("one", findings=(finding("hint-waited"),))
-    two = client("two", findings=(finding("hint-hot-loop", is_known=True), finding("hint-ignored")))
-    first, clients, *_ = tap_tables(document(one, two))
+    waiting = client("one", findings=(finding("hint-waited"),))
+    looping = client(
+        "two", findings=(finding("hint-hot-loop", is_known=True), finding("hint-ignored"))
+    )
+    first, clients, *_ = tap_tables(document(waiting, looping))
     assert (first.name, clients.name) == ("findings", "clients")
     told = text(OutputFormat.PLAIN, Report("tap", {}, (first,))).splitlines()
     rows = [line.split(maxsplit=3) for line in told[2:5]]

@@ -34,7 +34,7 @@ def test_what_is_not_seen_is_shown_as_python_writes_it(said: str, shown: str) ->
 
 def test_no_character_that_is_obeyed_or_not_seen_is_left() -> None:
     every = "".join(map(chr, range(sys.maxunicode + 1)))
-    kinds = {unicodedata.category(one) for one in set(printable(every)) - {"\n", "\t"}}
+    kinds = {unicodedata.category(character) for character in set(printable(every)) - {"\n", "\t"}}
     assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
     assert not {"\n", "\t"} & set(on_one_line(every))
 

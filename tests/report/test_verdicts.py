@@ -85,7 +85,7 @@ def test_arms_by_several_measures(
     ],
 )
 def test_arms_by_one_measure(comparisons: list[ComparedArms], first: str) -> None:
-    (answer,) = compared_answer("The wait", [("", one) for one in comparisons])
+    (answer,) = compared_answer("The wait", [("", comparison) for comparison in comparisons])
     assert answer.first == first
     says = {True: "different.", False: "not different.", None: "cannot be told."}
     decided = says[comparisons[0]["different"]]

@@ -85,7 +85,7 @@ class World:
         for node in self.restarts:
             if node == leader:
                 leader, epoch = (node - 100) % 3 + 101, epoch + 1
-        voters = tuple(Voter(one, "c", 9, 0, 0) for one in (101, 102, 103))
+        voters = tuple(Voter(controller, "c", 9, 0, 0) for controller in (101, 102, 103))
         return Quorum(leader, epoch, voters)
 
     @property
@@ -115,7 +115,7 @@ class World:
 
     @property
     def snapshot(self) -> Snapshot:
-        leaders = [one if one not in self.off else one % 3 + 1 for one in (1, 2, 3)]
+        leaders = [broker if broker not in self.off else broker % 3 + 1 for broker in (1, 2, 3)]
         return cluster_of((1, 2, 3), (2, 3, 1), (3, 1, 2), brokers=(1, 2, 3), leaders=leaders)
 
     def still_copied(self) -> str:

@@ -31,16 +31,16 @@ def described(
     """Voters as (id, last fetch, last caught up)."""
     voters = tuple(
         ReplicaState(
-            replica_id=one, last_fetch_timestamp=fetched, last_caught_up_timestamp=caught_up
+            replica_id=voter, last_fetch_timestamp=fetched, last_caught_up_timestamp=caught_up
         )
-        for one, fetched, caught_up in times
+        for voter, fetched, caught_up in times
     )
     partition = QuorumPartition(
         leader_id=leader, leader_epoch=7, error_code=error, current_voters=voters
     )
     listed = tuple(
-        QuorumNode(node_id=one, listeners=(QuorumListener("CONTROLLER", f"c{one}", 9093),))
-        for one, _, _ in times
+        QuorumNode(node_id=voter, listeners=(QuorumListener("CONTROLLER", f"c{voter}", 9093),))
+        for voter, _, _ in times
     )
     topic = QuorumTopic(topic_name="__cluster_metadata", partitions=(partition,))
     return DescribeQuorumResponse(topics=(topic,), nodes=listed if nodes else ())
@@ -84,9 +84,9 @@ def test_what_keeps_controllers_from_being_restarted(
 def test_a_quorum_that_is_not_described_is_refused() -> None:
     with pytest.raises(RefusedError, match="does not describe its quorum"):
         quorum_of(described((101, NOW, NOW), error=6))
-    one = described((101, NOW, NOW))
+    response = described((101, NOW, NOW))
     with pytest.raises(MalformedFrame, match="2 answers where it was asked about one thing"):
-        quorum_of(replace(one, topics=one.topics * 2))
+        quorum_of(replace(response, topics=response.topics * 2))
     with pytest.raises(RefusedError, match="does not describe its quorum"):
         quorum_of(DescribeQuorumResponse())
 

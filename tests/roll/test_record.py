@@ -65,7 +65,7 @@ def test_it_is_read_as_it_was_written(kept: Journal) -> None:
     record = record.changed(step).mark(RollState.STOPPED, "broker 3 is away: " + Command("wait"))
     assert unfinished_roll(kept) == record
     assert record.step(3) == step
-    assert [one.broker for one in record.left] == [1, 3, 2, 4]
+    assert [left.broker for left in record.left] == [1, 3, 2, 4]
 
 
 def test_one_that_has_ended_is_not_resumed(kept: Journal) -> None:

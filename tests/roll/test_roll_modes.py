@@ -141,7 +141,7 @@ def test_a_dry_run_names_the_guard_also_where_it_has_measured_nothing(world: Wor
 
 def test_every_option_of_a_roll_may_be_given_anew() -> None:
     restarting = {"restarter", "command", "folder", "lab", "guard", "undisturbed"}
-    known = {field.name for of in (RollOptions, RecordedGuard) for field in fields(of)}
+    known = {field.name for kind in (RollOptions, RecordedGuard) for field in fields(kind)}
     assert {*_FIELDS.values(), *restarting} == known
 
 
@@ -183,12 +183,12 @@ def test_giving_up_keeps_what_another_has_written_meanwhile(world: World) -> Non
     record = world.begun()
     asked: list[MetadataRequest] = []
 
-    def answer(one: Asked) -> Response | bytes | None:
-        if isinstance(one.request, MetadataRequest):
-            asked.append(one.request)
+    def answer(received: Asked) -> Response | bytes | None:
+        if isinstance(received.request, MetadataRequest):
+            asked.append(received.request)
             if len(asked) == 1:
                 went_on(record)
-        return world.fake.answer(one)
+        return world.fake.answer(received)
 
     world.broker.answers = answer
     ran = world.kipctl("roll --abandon", typed="y\n")

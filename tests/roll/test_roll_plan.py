@@ -123,7 +123,7 @@ def test_a_partition_at_its_minimum_is_told_from_one_with_room(
     plan = plan_roll(facts, (1,), spare=spare)
     [step] = plan.steps
     seen = (Effect.AT_MINIMUM, Effect.LESS_THAN_SPARE)
-    assert [len(step.effects.get(one, ())) for one in seen] == [at_minimum, without_spare]
+    assert [len(step.effects.get(effect, ())) for effect in seen] == [at_minimum, without_spare]
     document = step.as_document()
     answer = plan_answer(plan.as_document()).first
     assert ("less than --spare asks for would be left of 1 partition while" in answer) == bool(
@@ -192,7 +192,7 @@ def test_topics_of_kipctls_own_runs_hold_nobodys_data() -> None:
 
 def with_controllers(*ids: int, active: int, behind_ms: int | None = 0) -> Facts:
     """Two brokers, and these controllers, of which the first is so far behind."""
-    voters = tuple(Voter(one, f"c{one}", 9093, 0, 0) for one in ids)
+    voters = tuple(Voter(controller, f"c{controller}", 9093, 0, 0) for controller in ids)
     voters = (replace(voters[0], behind_ms=behind_ms), *voters[1:])
     quorum = Quorum(active, 4, voters)
     snapshot = cluster_of((1, 2), brokers=(1, 2))

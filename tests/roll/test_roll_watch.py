@@ -38,8 +38,8 @@ class Brokers:
             cluster_id="c",
             controller_id=1,
             brokers=tuple(
-                MetadataResponseBroker(one, "127.0.0.1", self.ports[one])
-                for one in self.shown.get(id, tuple(self.ports))
+                MetadataResponseBroker(broker, "127.0.0.1", self.ports[broker])
+                for broker in self.shown.get(id, tuple(self.ports))
             ),
         )
 

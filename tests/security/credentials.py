@@ -16,7 +16,8 @@ AUTHORITY = Authority()
 ALICE = AUTHORITY.for_user("alice")
 CA = AUTHORITY.pem.decode()
 CHAIN = "".join(
-    one.public_bytes(Encoding.PEM).decode() for one in (ALICE.certificate, ALICE.issuer)
+    certificate.public_bytes(Encoding.PEM).decode()
+    for certificate in (ALICE.certificate, ALICE.issuer)
 )
 KEY = ALICE.pem.decode().partition("-----BEGIN CERTIFICATE")[0]
 INLINE = {"ssl.keystore.key": KEY, "ssl.keystore.certificate.chain": CHAIN}

@@ -89,8 +89,8 @@ def granted(lab: Lab, user: str, prefix: str, *operations: AclOperation) -> Iter
     """
     admin = AdminClient({**lab.access.librdkafka(), "log_level": 0})
     kind = (ResourceType.TOPIC, prefix, ResourcePatternType.PREFIXED, f"User:{user}", "*")
-    bindings = [AclBinding(*kind, one, AclPermissionType.ALLOW) for one in operations]
-    wanted = sum(1 << one.value for one in operations)
+    bindings = [AclBinding(*kind, operation, AclPermissionType.ALLOW) for operation in operations]
+    wanted = sum(1 << operation.value for operation in operations)
     access = Way(lab, lab.client_files[f"{user}-plain"]).access
 
     def await_on_brokers(holds: bool) -> None:
@@ -107,7 +107,9 @@ def granted(lab: Lab, user: str, prefix: str, *operations: AclOperation) -> Iter
     try:
         yield
     finally:
-        filters = [AclBindingFilter(*kind, one, AclPermissionType.ALLOW) for one in operations]
+        filters = [
+            AclBindingFilter(*kind, operation, AclPermissionType.ALLOW) for operation in operations
+        ]
         for removed in admin.delete_acls(filters).values():
             removed.result()
         await_on_brokers(False)
@@ -126,13 +128,13 @@ def _operations(cluster: Cluster, broker: int, topic: str) -> int:
 
 def passwords(lab: Lab) -> set[bytes]:
     """All that are in the files for clients: of users and of stores."""
-    found = set()
+    secrets = set()
     for file in lab.client_files.values():
         properties = java_properties.read(file)
-        found |= {text for name, text in properties.items() if name.endswith(".password")}
+        secrets |= {text for name, text in properties.items() if name.endswith(".password")}
         if password := jaas_options(properties.get("sasl.jaas.config", "")).get("password"):
-            found.add(password)
-    return {password.encode() for password in found}
+            secrets.add(password)
+    return {password.encode() for password in secrets}
 
 
 def files_with(secrets: set[bytes], folder: Path) -> list[Path]:
@@ -140,13 +142,13 @@ def files_with(secrets: set[bytes], folder: Path) -> list[Path]:
 
     Spark's JVM may still be removing its own folders meanwhile.
     """
-    found = []
+    paths = []
     for inside, _, names in os.walk(folder):
         for path in (Path(inside, name) for name in names):
             with suppress(FileNotFoundError):
                 if path.is_file() and any(secret in _content(path) for secret in secrets):
-                    found.append(path)
-    return found
+                    paths.append(path)
+    return paths
 
 
 def _content(path: Path) -> bytes:
@@ -158,14 +160,14 @@ def _content(path: Path) -> bytes:
 
 def processes_with(secrets: set[bytes]) -> set[str]:
     """The programs that tell one now, in their words or their environment."""
-    found = set()
+    programs = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended, or is somebody else's
             words = (process / "cmdline").read_bytes()
             told = words + (process / "environ").read_bytes()
             if any(secret in told for secret in secrets):
-                found.add(words.split(b"\0", 1)[0].decode(errors="replace"))
-    return found
+                programs.add(words.split(b"\0", 1)[0].decode(errors="replace"))
+    return programs
 
 
 @contextmanager

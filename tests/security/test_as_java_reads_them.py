@@ -173,14 +173,14 @@ def test_names_are_those_that_openssl_gives_its_own() -> None:
         env={"PATH": os.environ["PATH"]},
     ).stdout
     names = {words[0]: words[2] for words in map(str.split, listed.splitlines())}
-    found = {name: openssl_name(name) for name in names}
-    assert {name: names[name] for name, mapped in found.items() if mapped} == {
-        name: mapped for name, mapped in found.items() if mapped
+    translated = {name: openssl_name(name) for name in names}
+    assert {name: names[name] for name, mapped in translated.items() if mapped} == {
+        name: mapped for name, mapped in translated.items() if mapped
     }
     keys = ("TLS_ECDHE_RSA_WITH_", "TLS_ECDHE_ECDSA_WITH_", "TLS_DHE_RSA_WITH_", "TLS_RSA_WITH_")
     of_java = [name for name in names if name.startswith(keys) and "_AES_" in name]
     assert len(of_java) >= 30
-    assert [name for name in of_java if found[name] is None] == []
+    assert [name for name in of_java if translated[name] is None] == []
 
 
 OF_GCM, OF_CHACHA = "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305"
@@ -203,7 +203,9 @@ def test_suites_are_all_that_is_spoken(
     suites: str, spoken: list[str] | None, versions: tuple[str, str]
 ) -> None:
     def below_1_3(context: ssl.SSLContext) -> list[str]:
-        return [one["name"] for one in context.get_ciphers() if one["protocol"] != "TLSv1.3"]
+        return [
+            cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"
+        ]
 
     context = tls_of({"ssl.cipher.suites": suites}).context()
     default = below_1_3(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))

@@ -173,7 +173,7 @@ def test_what_is_plain_is_taken_for_what_it_means(
     text: str, meant: str, login: dict[str, str]
 ) -> None:
     properties, taken = as_javas(parse(text))
-    assert dict(one.split("=", 1) for one in meant.split(", ")).items() <= properties.items()
+    assert dict(entry.split("=", 1) for entry in meant.split(", ")).items() <= properties.items()
     assert jaas_options(properties.get("sasl.jaas.config", "")) == login
     assert "io.strimzi" not in str(properties)
     theirs = (

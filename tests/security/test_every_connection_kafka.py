@@ -133,8 +133,8 @@ def test_what_does_not_fit_a_listener_is_refused(
 ) -> None:
     """It ends with one error of at most three lines, at once, and tells no password."""
     name, changes, listener, status, said = WRONG[wrong]
-    of = "certified_lab" if listener == CERTIFIED else "secured_lab"
-    lab: Lab = request.getfixturevalue(of)
+    fixture = "certified_lab" if listener == CERTIFIED else "secured_lab"
+    lab: Lab = request.getfixturevalue(fixture)
     others = Authority()
     write_private(tmp_path / "no-token", b"none")
     write_private(tmp_path / "others-ca.pem", others.pem)

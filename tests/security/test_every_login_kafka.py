@@ -226,7 +226,7 @@ class Place(NamedTuple):
 
 def blocking(access: Access, place: Place) -> None:
     with Cluster(access) as cluster:
-        assert [one.name for one in cluster.metadata((place.topic,)).topics] == [place.topic]
+        assert [topic.name for topic in cluster.metadata((place.topic,)).topics] == [place.topic]
         asked = {number for number in cluster.nodes if cluster.broker(number).api_versions}
         assert asked == cluster.nodes.keys()
 
@@ -272,7 +272,7 @@ def tap(access: Access, place: Place) -> None:
             assert failed == [None] * RECORDS
         outcome = running.stop()
     assert outcome.messages == ()
-    assert {one.counts.not_decoded for one in outcome.clients} == {0}
+    assert {client.counts.not_decoded for client in outcome.clients} == {0}
 
 
 def librdkafka(access: Access, place: Place) -> None:
@@ -448,8 +448,8 @@ def test_a_run_by_iam_logs_in_again_and_tells_no_secret(
     load = ("--num-records", "325", "--throughput", "50", "--partitions", "2", "-o", "json")
     said = json.loads(kipctl("perf", "e2e", *load, "--record", str(folder / "run"), *connecting))
     assert (said["records"]["delivered"], said["records"]["failed"]) == (325, 0)
-    for one in ("producer", "consumer"):
-        assert said["health"][one]["reauthentications"]["count"] >= 1
+    for client in ("producer", "consumer"):
+        assert said["health"][client]["reauthentications"]["count"] >= 1
     given = {form["token"].encode() for _, form in tokens_authority.asked[before:]}
     assert given
     assert files_with({aws.SECRET.encode(), *given}, folder) == []

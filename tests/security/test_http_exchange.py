@@ -286,7 +286,7 @@ def test_no_thread_is_left_of_a_late_exchange() -> None:
         for _ in range(3):
             with pytest.raises(TimedOutError):
                 exchange(slow.url, 0.2)
-        theirs = [one for one in set(threading.enumerate()) - before if one.daemon]
+        theirs = [thread for thread in set(threading.enumerate()) - before if thread.daemon]
         for thread in theirs:
             thread.join(PATIENT_S)
             assert not thread.is_alive()

@@ -343,10 +343,10 @@ def wrong(secured_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     time.sleep(1.5)  # the ticket of a second ends by the clock alone: nothing tells
     # A cache says by how much the KDC's clock was ahead when the ticket was had (its header's tag
     # 1); here by an hour.
-    found = (folder / "ticket").read_bytes()
-    (length,) = struct.unpack(">H", found[2:4])
+    ticket = (folder / "ticket").read_bytes()
+    (length,) = struct.unpack(">H", ticket[2:4])
     header = struct.pack(">HHHii", 12, 1, 8, 3600, 0)
-    write_private(folder / "skewed", found[:2] + header + found[4 + length :])
+    write_private(folder / "skewed", ticket[:2] + header + ticket[4 + length :])
     return folder
 
 

@@ -38,7 +38,7 @@ def gssapi(jaas: str, service: str = "kafka") -> Properties:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if kipctl[kerberos] were installed: what properties say does not hang on it."""
-    monkeypatch.setattr(extras, "require", lambda *of: None)
+    monkeypatch.setattr(extras, "require", lambda *args: None)
 
 
 @pytest.mark.usefixtures("library")
@@ -201,14 +201,14 @@ def test_what_a_librdkafka_with_gssapi_is_told(
 
 
 @pytest.mark.parametrize("text", ["a b", "$(id)", "a;b", 'a"b', "a\nb", "-c", "`a`", "a\\", "é"])
-@pytest.mark.parametrize("of", ["principal", "keytab"])
+@pytest.mark.parametrize("option", ["principal", "keytab"])
 def test_librdkafka_is_told_nothing_that_means_something_to_a_shell(
-    of: str, text: str, monkeypatch: pytest.MonkeyPatch
+    option: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its `sasl.kerberos.kinit.cmd` it puts both into a line for `sh -c`."""
     monkeypatch.setattr("confluent_kafka.Producer", dict)
-    given = replace(BY_KEYTAB, **{of: Path(text) if of == "keytab" else text})
-    with pytest.raises(UsageError, match=rf"sasl\.kerberos\.{of}=.* to a shell") as refused:
+    given = replace(BY_KEYTAB, **{option: Path(text) if option == "keytab" else text})
+    with pytest.raises(UsageError, match=rf"sasl\.kerberos\.{option}=.* to a shell") as refused:
         librdkafka_properties(Secured(None, Sasl(GSSAPI, kerberos=given)))
     assert refused.value.what.isprintable()
 

@@ -91,8 +91,10 @@ def test_leaders_are_rotated_which_each_broker_sees_and_rolled_back(
     before = leaders()
     rotate = ("reassign", "--rotate", "--topic", topic, "--yes")
     said = json.loads(kipctl(*rotate, *JSON, *admin.options))
-    assert {one["outcome"] for one in said["partitions"]} == {"elected"}
-    knew = {one["broker"] for one in said["timeline"] if one["step"] == "knew every new leader"}
+    assert {partition["outcome"] for partition in said["partitions"]} == {"elected"}
+    knew = {
+        event["broker"] for event in said["timeline"] if event["step"] == "knew every new leader"
+    }
     assert knew == {*broker_ids(admin.lab)}
     assert [*map({1: 2, 2: 1}.get, leaders())] == before
     kipctl("undo", "--yes", *admin.options)
@@ -122,10 +124,12 @@ def test_stock_clients_log_in_through_the_tap(
     assert tap.returncode == 0, err
     seen = json.loads(out)["clients"]
     # A connection that ends before its client has said who it is belongs to one without a name.
-    loads = [one for one in seen if one["requests"]["by_api"].keys() & {"Produce", "Fetch"}]
-    names = {one["software_name"] for one in loads}
+    loads = [
+        client for client in seen if client["requests"]["by_api"].keys() & {"Produce", "Fetch"}
+    ]
+    names = {client["software_name"] for client in loads}
     assert names == {"apache-kafka-java", "confluent-kafka-python"}, seen
-    assert {one["requests"]["not_decoded"] for one in seen} == {0}, seen
+    assert {client["requests"]["not_decoded"] for client in seen} == {0}, seen
 
 
 @pytest.mark.parametrize(
@@ -156,14 +160,14 @@ def test_what_looks_and_changes_nothing_needs_no_more_than_a_reader_has(
     leaders = looked("inspect", "leaders", "--topic", topic)
     assert len(leaders["partitions"]) == PARTITIONS
     brokers = looked("inspect", "brokers")
-    assert [one["is_answering"] for one in brokers["brokers"]] == [True, True]
-    assert {one["value"] for one in brokers["settings"]} != {None}
+    assert [broker["is_answering"] for broker in brokers["brokers"]] == [True, True]
+    assert {setting["value"] for setting in brokers["settings"]} != {None}
     metadata = looked("inspect", "metadata")
-    assert {one["error"] for one in (*metadata["request_costs"], *metadata["brokers"])} == {None}
+    assert {row["error"] for row in (*metadata["request_costs"], *metadata["brokers"])} == {None}
     selection = looked("inspect", "replica-selection", "--topic", topic)
-    assert {one["reads_from"] for one in selection["partitions"]} == {1, 2}
+    assert {partition["reads_from"] for partition in selection["partitions"]} == {1, 2}
     hints = looked("inspect", "hints", "--topic", topic)
-    assert {one["verdict"] for one in hints["brokers"]} == {verdict}
+    assert {broker["verdict"] for broker in hints["brokers"]} == {verdict}
     text = kipctl.in_this_process("inspect", "hints", "--topic", topic, *way.options)
     assert text.startswith(said)
     plan = looked("reassign", "--rotate", "--topic", topic, "--dry-run")

@@ -188,9 +188,11 @@ def test_what_is_wrong_is_said_before_anything_begins(
 def test_without_the_signer_the_command_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = extras.find_spec
+    find_spec = extras.find_spec
     monkeypatch.setattr(
-        extras, "find_spec", lambda name: None if name == "aws_msk_iam_sasl_signer" else found(name)
+        extras,
+        "find_spec",
+        lambda name: None if name == "aws_msk_iam_sasl_signer" else find_spec(name),
     )
     with pytest.raises(UsageError, match=r"needs aws_msk_iam_sasl_signer.* kipctl\[msk\]") as no:
         read(AWS_MSK_IAM)
@@ -209,8 +211,8 @@ def test_the_verifier_finds_the_signature_of_awss_own_example() -> None:
         "&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request"
         "&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host"
     )
-    found = signature(url, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "UNSIGNED-PAYLOAD")
-    assert found == "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
+    signed = signature(url, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "UNSIGNED-PAYLOAD")
+    assert signed == "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
 
 
 @pytest.mark.parametrize("session", ["", SESSION])
@@ -230,7 +232,7 @@ def test_a_token_is_signed_for_the_region_and_good_for_15_minutes(
         with pytest.raises(RefusedTokenError):
             signer_of(token.text, wrong, region)
     shown = repr((token, PLAINLY, Sasl("OAUTHBEARER", token=PLAINLY)))
-    assert not [one for one in (SECRET, SESSION, token.text) if one in shown]
+    assert not [secret for secret in (SECRET, SESSION, token.text) if secret in shown]
 
 
 def test_a_profiles_key_signs_whatever_the_environment_has(tmp_path: Path) -> None:
@@ -444,7 +446,7 @@ def failure(source: MskToken) -> KipctlError:
         source.current()
     text = str(failed.value)
     assert len(text.splitlines()) == 2
-    assert not [one for one in (SECRET, SESSION, "hush") if one in text]
+    assert not [secret for secret in (SECRET, SESSION, "hush") if secret in text]
     assert failed.value.__cause__ is None
     return failed.value
 
@@ -465,9 +467,9 @@ def test_java_is_not_started_without_the_library_that_it_would_need(
 ) -> None:
     monkeypatch.setenv("CLASSPATH", others)
     access = access_of(SERVERS, as_javas(AWS_MSK_IAM).properties)
-    for one in (access, access.behind("127.0.0.1:1")):
+    for target in (access, access.behind("127.0.0.1:1")):
         with pytest.raises(UsageError, match=r"aws-msk-iam-auth, .* CLASSPATH does not name"):
-            write_files(tmp_path, {}, one)
+            write_files(tmp_path, {}, target)
     assert jvm_arguments((Path("/k.jar"),), 256, tmp_path)[-1] == "/k.jar"
 
 

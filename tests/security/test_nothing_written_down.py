@@ -32,7 +32,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reassigning]:
 def told(cluster: Commands, line: str, typed: str | None = None) -> Ran:
     """A command, which tells no secret."""
     ran = cluster.kipctl(line, status=(0, *range(2, 9)), typed=typed)
-    assert not [one for one in SECRETS if one.decode() in ran.out + ran.err], ran
+    assert not [secret for secret in SECRETS if secret.decode() in ran.out + ran.err], ran
     return ran
 
 

@@ -82,10 +82,10 @@ def test_a_broker_that_hides_something_says_whose_right_is_missing(
         assert "Grant it: kafka-acls --bootstrap-server " in err
     status, out, err = ran("inspect", "brokers", *JSON, *way.options, state=tmp_path)
     findings = json.loads(out)["findings"]
-    told = [one for one in findings if "not report settings" in one["what"]]
-    assert [of_broker in one["what"] and "kafka-acls" in one["change"] for one in told] == (
-        [True] if who == "alice" else []
-    )
+    told = [finding for finding in findings if "not report settings" in finding["what"]]
+    assert [
+        of_broker in finding["what"] and "kafka-acls" in finding["change"] for finding in told
+    ] == ([True] if who == "alice" else [])
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,11 @@ def test_what_looks_at_all_topics_says_that_some_may_be_hidden(
 def test_clusters_test_judges_rights_on_kipctls_own_topics(alice: Way, tmp_path: Path) -> None:
     test = ("clusters", "test", *JSON, *alice.options)
     with granted(
-        alice.lab, "alice", MANY, *(AclOperation[one] for one in ("CREATE", "WRITE", "DELETE"))
+        alice.lab, "alice", MANY, *(AclOperation[name] for name in ("CREATE", "WRITE", "DELETE"))
     ):
         status, out, err = ran(*test, state=tmp_path)
     assert status == 0, err
-    missing = {one["command"]: one["not_granted"] for one in json.loads(out)["rights"]}
+    missing = {right["command"]: right["not_granted"] for right in json.loads(out)["rights"]}
     of_moves = ["Describe on Cluster", "Alter on Cluster"]
     assert missing["perf metadata"] == of_moves
     assert missing["inspect metadata --measure-convergence"] == of_moves
@@ -196,7 +196,7 @@ def test_throttles_and_waits_need_what_clusters_test_says(
                 granted.give(right)
             assert wait_until(lambda: status() == 0, 60)
             # AlterConfigs lets its owner see configs, too.
-            for right in (one for one in rights if one.operation != "DescribeConfigs"):
+            for right in (right for right in rights if right.operation != "DescribeConfigs"):
                 granted.take(right)
                 assert wait_until(lambda: status() != 0, 60), right
                 granted.give(right)

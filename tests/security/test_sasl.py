@@ -170,9 +170,9 @@ def test_a_token_that_is_refused_is_let_go_so_that_the_broker_can_say_so() -> No
 def test_oauthbearer_takes_a_token_of_its_source_for_each_exchange() -> None:
     sasl = Sasl("OAUTHBEARER", token=UnsignedToken((("sub", "alice"),)), extensions=(("a", "b"),))
     said = sasl.exchange("broker").first()
-    found = re.fullmatch(rb"n,,\x01auth=Bearer ([\w-]+)\.([\w-]+)\.\x01a=b\x01\x01", said)
-    assert found
-    claims = json.loads(base64.urlsafe_b64decode(found[2] + b"=="))
+    match = re.fullmatch(rb"n,,\x01auth=Bearer ([\w-]+)\.([\w-]+)\.\x01a=b\x01\x01", said)
+    assert match
+    claims = json.loads(base64.urlsafe_b64decode(match[2] + b"=="))
     assert claims["sub"] == "alice"
 
 

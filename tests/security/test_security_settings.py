@@ -89,8 +89,10 @@ def tls_of(properties: Properties) -> Tls:
 
 def subjects(pem: str) -> list[str]:
     """Whose certificates they are, in their order."""
-    found = x509.load_pem_x509_certificates(pem.encode()) if pem else []
-    return [one.subject.rfc4514_string().removeprefix("CN=") for one in found]
+    certificates = x509.load_pem_x509_certificates(pem.encode()) if pem else []
+    return [
+        certificate.subject.rfc4514_string().removeprefix("CN=") for certificate in certificates
+    ]
 
 
 # --- which security ---
@@ -154,9 +156,9 @@ CREDENTIALS = "sasl.oauthbearer.client.credentials.client"
 def test_properties_say_how_a_connection_is_secured(
     properties: Properties, security: Security
 ) -> None:
-    found = security_of(properties)
-    assert found == security
-    assert found.protocol == properties.get("security.protocol", "PLAINTEXT").upper()
+    settings = security_of(properties)
+    assert settings == security
+    assert settings.protocol == properties.get("security.protocol", "PLAINTEXT").upper()
 
 
 @pytest.mark.parametrize(

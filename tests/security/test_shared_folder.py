@@ -75,10 +75,10 @@ def read(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[bytes], ob
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
     """What an attack has set does not outlive its test."""
-    kept = [(of, name, vars(of)[name]) for of, name in SET_BY_ATTACKS]
+    kept = [(target, name, vars(target)[name]) for target, name in SET_BY_ATTACKS]
     yield
-    for of, name, value in kept:
-        setattr(of, name, value)
+    for target, name, value in kept:
+        setattr(target, name, value)
 
 
 SET_BY_ATTACKS = (

@@ -82,8 +82,8 @@ def test_tokens_are_fetched_and_replaced_under_load_and_told_nobody(
     run = ("--record", str(folder / "run"), "-o", "json")
     said = json.loads(kipctl("perf", "e2e", *load, *run, *client.options))
     assert (said["records"]["delivered"], said["records"]["failed"]) == (700, 0)
-    for one in ("producer", "consumer"):
-        assert said["health"][one]["reauthentications"]["count"] >= 1
+    for side in ("producer", "consumer"):
+        assert said["health"][side]["reauthentications"]["count"] >= 1
     assert len(idp.given) >= 3
     kipctl("inspect", "brokers", *client.options)
     told = {SECRET.encode(), *(token.encode() for token in idp.given)}

@@ -55,9 +55,9 @@ def of(protocol: str, mechanism: str = "", **more: str) -> dict[str, str]:
     ],
 )
 def test_what_settings_give_away_is_said(properties: dict[str, str], said: list[str]) -> None:
-    found = weaknesses(security_of(properties), properties)
-    assert len(found) == len(said)
-    assert all(part in sentence for part, sentence in zip(said, found, strict=True))
+    sentences = weaknesses(security_of(properties), properties)
+    assert len(sentences) == len(said)
+    assert all(part in sentence for part, sentence in zip(said, sentences, strict=True))
 
 
 def test_by_kerberos_without_tls_nothing_is_protected_after_the_login() -> None:
@@ -124,9 +124,9 @@ def test_a_file_with_a_secret_that_all_may_read_is_named(folder: Path) -> None:
     iam = of("SASL_SSL", "OAUTHBEARER", **IAM)  # whose secrets are AWS's to keep
     assert weaknesses(security_of(iam, SERVERS), iam, str(file)) == []
     by_ticket = Security(Tls(), Sasl(GSSAPI, kerberos=Kerberos("kafka", "a", token)))
-    assert [str(token) in one for one in weaknesses(by_ticket, LOGIN, str(file))] == [True]
+    assert [str(token) in text for text in weaknesses(by_ticket, LOGIN, str(file))] == [True]
     of_token = of("SASL_SSL", "OAUTHBEARER", **{URL: token.as_uri()})
-    assert [str(token) in one for one in weaknesses(security_of(of_token), of_token)] == [True]
+    assert [str(token) in text for text in weaknesses(security_of(of_token), of_token)] == [True]
     folder.chmod(0o700)
     assert weaknesses(*asked) == []
     folder.chmod(0o755)

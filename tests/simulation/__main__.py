@@ -63,15 +63,15 @@ def _choose(name: str, seeds: int, of_faults: int) -> None:
         f"{name}: {tuple(sorted(chosen))}, {sum(took_s[seed] for seed in chosen):.1f} s", flush=True
     )
     for fault in client.faults:
-        found: dict[int, float] = {}
+        seconds: dict[int, float] = {}
         with pytest.MonkeyPatch.context() as patch:
             fault(patch)
             for seed in range(of_faults):
                 began = time.process_time()
                 if isinstance(_play(name, seed), str):
-                    found[seed] = time.process_time() - began
-        soonest = min(found, key=found.__getitem__, default=None)
-        print(f"  {fault.__name__}: {soonest}, of {len(found)} that do", flush=True)
+                    seconds[seed] = time.process_time() - began
+        soonest = min(seconds, key=seconds.__getitem__, default=None)
+        print(f"  {fault.__name__}: {soonest}, of {len(seconds)} that do", flush=True)
 
 
 def main() -> None:

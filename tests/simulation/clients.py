@@ -60,7 +60,7 @@ def fresh(name: str, count: int) -> list[int]:
     return [choose.randrange(1 << 32) for _ in range(count)]
 
 
-DECISIONS = {named(one) for one in Decision if one <= Decision.DRAFT}
+DECISIONS = {named(decision) for decision in Decision if decision <= Decision.DRAFT}
 """Those after it are the tap's, or of brokers at fault, which these are not: test_leadership.py."""
 CLIENTS = {
     "produce": Client(

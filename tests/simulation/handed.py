@@ -47,23 +47,23 @@ class Handed:
                 looks.append(self._metadata_serves_all(flight, frame, now_us))
             case ApiKey.PRODUCE:
                 _, answer = decode_response(ProduceRequest, flight.api_version, frame)
-                found = [
+                partitions = [
                     (t.name, t.topic_id, p, p.index)
                     for t in answer.responses
                     for p in t.partition_responses
                 ]
                 if flight.api_version >= FIRST_PRODUCE_WITH_HINTS:
-                    looks.append(self._hints_are_taken(answer, found))
+                    looks.append(self._hints_are_taken(answer, partitions))
             case ApiKey.FETCH:
                 _, read = decode_response(FetchRequest, flight.api_version, frame)
-                found = [
+                partitions = [
                     (t.topic, t.topic_id, p, p.partition_index)
                     for t in read.responses
                     for p in t.partitions
                 ]
                 if flight.api_version >= FIRST_FETCH_WITH_HINTS:
-                    looks.append(self._hints_are_taken(read, found))
-                looks.append(self._replicas_are_kept(link, found))
+                    looks.append(self._hints_are_taken(read, partitions))
+                looks.append(self._replicas_are_kept(link, partitions))
         self._take(link, flight, frame, now_us, behind_us)
         for look in looks:
             look()
@@ -77,13 +77,13 @@ class Handed:
                 return partitions[index]
         return None
 
-    def _hints_are_taken(self, answer: Any, found: list[Any]) -> Afterwards:
+    def _hints_are_taken(self, answer: Any, partitions: list[Any]) -> Afterwards:
         """What is newer is believed from then on, whatever the answer is worth (KIP-951)."""
         reached = {*self._metadata.nodes, *(at.node_id for at in answer.node_endpoints)}
         reached -= {id for id in reached if id < 0}  # bootstrap servers lead nothing
         newest = [
             (partition, named.leader_epoch)
-            for *topic, p, index in found
+            for *topic, p, index in partitions
             if p.error_code in LEADER_ERRORS
             and (named := p.current_leader).leader_id in reached
             and (partition := self._partition(*topic, index)) is not None
@@ -97,11 +97,11 @@ class Handed:
 
         return look
 
-    def _replicas_are_kept(self, link: Any, found: list[Any]) -> Afterwards:
+    def _replicas_are_kept(self, link: Any, partitions: list[Any]) -> Afterwards:
         """A follower that has not heard of the leader's epoch is waited for."""
         kept = [
             (partition, self._metadata.epoch(partition))
-            for *topic, p, index in found
+            for *topic, p, index in partitions
             if p.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
             and (partition := self._partition(*topic, index)) is not None
             and partition.preferred_replica.preferred == link.node.id

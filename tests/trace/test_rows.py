@@ -91,8 +91,8 @@ def test_rows_go_on_in_other_files_and_are_read_in_order(tmp_path: Path) -> None
         [5, 6, 7, 8, 9],
         [10, 11],
     ]
-    found = [reader.new_rows()[:, 0].tolist() for _ in range(4)]
-    assert found == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11], []]
+    reads = [reader.new_rows()[:, 0].tolist() for _ in range(4)]
+    assert reads == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11], []]
     assert reader.number == 2
 
 

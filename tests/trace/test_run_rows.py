@@ -17,10 +17,10 @@ from kipctl.trace.store import Run
 START_US = 5_000_000
 
 
-def written(folder: Path, name: str, *of: dict[str, int]) -> Run:
+def written(folder: Path, name: str, *entries: dict[str, int]) -> Run:
     """A run with these rows of one dataset, of client "one"; what is not given is 1."""
     run = Run.create(folder / "run")
-    record(run, name, table(name, *of, other=1), "one", start=START_US)
+    record(run, name, table(name, *entries, other=1), "one", start=START_US)
     return run
 
 
@@ -35,8 +35,8 @@ def test_rows_come_back_with_times_from_the_start(tmp_path: Path) -> None:
         "detect_us": 12,
     }
     run = written(tmp_path, "redirects", row, row | {"to_epoch": 8})
-    found = rows(dataset(run, "redirects", "one"), "redirects")
-    column = {name: found[:, i].tolist() for i, name in enumerate(COLUMNS["redirects"])}
+    read = rows(dataset(run, "redirects", "one"), "redirects")
+    column = {name: read[:, i].tolist() for i, name in enumerate(COLUMNS["redirects"])}
     assert column["error_us"] == [40, 40]
     assert column["decision"] == [int(Decision.FOLLOWED)] * 2
     assert column["hint_endpoint"] == [-1, -1]
@@ -56,20 +56,20 @@ def test_a_retry_to_no_newer_epoch_is_what_the_client_wrote(
     attempt.to_broker, attempt.to_epoch = to_broker, to_epoch
     (share,) = phases([attempt], 0, 10, 10)
     names = COLUMNS["redirects"]
-    of = zip(names[names.index("attempt") :], redirect_columns(attempt, share), strict=True)
-    row = {name: int(value) for name, value in of}
+    values = zip(names[names.index("attempt") :], redirect_columns(attempt, share), strict=True)
+    row = {name: int(value) for name, value in values}
     run = written(tmp_path, "redirects", row)
-    found = rows(dataset(run, "redirects"), "redirects")
-    assert found[0, names.index("same_epoch_retry")] == row["same_epoch_retry"]
+    read = rows(dataset(run, "redirects"), "redirects")
+    assert read[0, names.index("same_epoch_retry")] == row["same_epoch_retry"]
 
 
 def test_what_never_came_is_nothing_again_and_others_have_rows_of_their_own(tmp_path: Path) -> None:
     sent = {"sent_us": START_US + 1, "received_us": 0, "cause": int(MetadataCause.MAX_AGE)}
     run = written(tmp_path, "rpcs", sent, sent | {"cause": -1})
-    found = rows(dataset(run, "rpcs"), "rpcs")
+    read = rows(dataset(run, "rpcs"), "rpcs")
     at = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
-    assert found[:, at["received_us"]].tolist() == [0, 0]
-    assert found[:, at["cause"]].tolist() == [int(MetadataCause.MAX_AGE), -1]
+    assert read[:, at["received_us"]].tolist() == [0, 0]
+    assert read[:, at["cause"]].tolist() == [int(MetadataCause.MAX_AGE), -1]
     assert len(dataset(run, "rpcs", "one")) == 2
     assert rows(dataset(run, "rpcs", "two"), "rpcs").shape == (0, len(COLUMNS["rpcs"]))
 

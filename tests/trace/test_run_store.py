@@ -174,23 +174,23 @@ def test_the_store_lists_runs_by_time_and_says_what_is_wrong(store: dict[str, st
     (newer.folder / "run.json").write_text(json.dumps({"schema_version": SCHEMA_VERSION + 1}))
     stored(store, "changed", producer=None)
     (runs_folder(store) / "a-file").write_text("")
-    found = {run.name: run for run in stored_runs(store)}
-    named = [name for name in found if name in ("early", "dead", "halved", "late")]
+    runs = {run.name: run for run in stored_runs(store)}
+    named = [name for name in runs if name in ("early", "dead", "halved", "late")]
     assert named == ["early", "dead", "halved", "late"]
-    assert list(found).index("cut") > list(found).index("late")  # by when it was made
-    assert found["late"].flaw == found["early"].flaw == ""
-    assert found["dead"].flaw == "it failed: worker 1 died"
-    assert found["halved"].flaw == "interrupted: 27,391 of 80,000 records"
-    assert found["cut"].flaw.endswith("nothing was measured (kipctl runs remove cut)")
-    assert "not JSON" in found["broken"].flaw
-    assert "newer" in found["newer"].flaw
-    assert found["changed"].flaw == "run.json cannot be used: producer is null"
-    assert len(found) == 8
+    assert list(runs).index("cut") > list(runs).index("late")  # by when it was made
+    assert runs["late"].flaw == runs["early"].flaw == ""
+    assert runs["dead"].flaw == "it failed: worker 1 died"
+    assert runs["halved"].flaw == "interrupted: 27,391 of 80,000 records"
+    assert runs["cut"].flaw.endswith("nothing was measured (kipctl runs remove cut)")
+    assert "not JSON" in runs["broken"].flaw
+    assert "newer" in runs["newer"].flaw
+    assert runs["changed"].flaw == "run.json cannot be used: producer is null"
+    assert len(runs) == 8
     for name in ("late", "dead", "halved"):
-        assert (found[name].description or {})["command"] == "perf produce"
-        assert find_run(name, store).folder == found[name].folder
+        assert (runs[name].description or {})["command"] == "perf produce"
+        assert find_run(name, store).folder == runs[name].folder
     for name in ("cut", "broken", "newer", "changed"):
-        assert found[name].description is None
+        assert runs[name].description is None
         with pytest.raises(UsageError, match=f"{name} is no whole run"):
             find_run(name, store)
 

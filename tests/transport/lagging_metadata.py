@@ -61,7 +61,7 @@ class Broker:
                 except KipctlError:
                     return
                 now = time.monotonic()
-                kept = [one for one in self._shown if one[0] > now - _KEPT_S]
+                kept = [entry for entry in self._shown if entry[0] > now - _KEPT_S]
                 self._shown = [*kept, (now, shown)]
                 time.sleep(_POLL_S)  # how often a broker is looked at; no test waits for it
 
@@ -93,6 +93,7 @@ def _of(past: MetadataResponse, request: MetadataRequest) -> MetadataResponse:
     known = {topic.name: topic for topic in past.topics}
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     asked = (
-        known.get(one.name) or MetadataResponseTopic(unknown, one.name) for one in request.topics
+        known.get(topic.name) or MetadataResponseTopic(unknown, topic.name)
+        for topic in request.topics
     )
     return replace(past, topics=tuple(asked))

@@ -207,34 +207,34 @@ def test_a_controller_that_cannot_be_found_is_not_looked_for_for_ever(brokers):
 
 def test_a_broker_that_learns_its_controllers_versions_by_forwarding_is_asked_again(brokers):
     """In the middle of an upgrade: see `_forwarded`."""
-    one = brokers.list[0]
-    one.versions = {**VERSIONS, 45: (0, 1)}
-    answers = one.answers
+    broker = brokers.list[0]
+    broker.versions = {**VERSIONS, 45: (0, 1)}
+    answers = broker.answers
 
     def forward(asked):
         if not isinstance(asked.request, AlterPartitionReassignmentsRequest):
             return answers(asked)
-        one.versions = {**VERSIONS, 45: (0, 0)}
+        broker.versions = {**VERSIONS, 45: (0, 0)}
         return HANG_UP if asked.version else AlterPartitionReassignmentsResponse()
 
-    one.answers = forward
-    with Cluster(one.address) as cluster:
+    broker.answers = forward
+    with Cluster(broker.address) as cluster:
         request = AlterPartitionReassignmentsRequest(allow_replication_factor_change=False)
         assert cluster.ask_controller(request).error_code == 0
-    asked = [a.version for a in one.asked if isinstance(a.request, type(request))]
+    asked = [a.version for a in broker.asked if isinstance(a.request, type(request))]
     assert asked == [1, 0]
 
 
 def test_a_broker_that_hangs_up_and_announces_what_it_did_is_not_asked_again(brokers):
-    one = brokers.list[0]
-    answers = one.answers
-    one.answers = lambda asked: (
+    broker = brokers.list[0]
+    answers = broker.answers
+    broker.answers = lambda asked: (
         HANG_UP if isinstance(asked.request, ListPartitionReassignmentsRequest) else answers(asked)
     )
-    with Cluster(one.address) as cluster:
+    with Cluster(broker.address) as cluster:
         with pytest.raises(UnreachableError, match="closed the connection instead of answering"):
             cluster.ask_controller(ListPartitionReassignmentsRequest())
-        assert one.requests().count(ListPartitionReassignmentsRequest()) == 1
+        assert broker.requests().count(ListPartitionReassignmentsRequest()) == 1
 
 
 def test_a_controller_that_does_not_answer_is_replaced_and_not_tried_with_every_request(brokers):

@@ -30,11 +30,11 @@ def test_each_answer_is_its_brokers_and_who_fails_is_an_error() -> None:
             raise RefusedError("no")
         return cast(int, connection)
 
-    found = ask_each(CLUSTER, [3, 99, 2, 1], ask, deadline_s=60)
-    assert list(found) == [3, 99, 2, 1]
-    assert (found[3], found[1]) == (-3, -1)
-    assert isinstance(found[2], RefusedError)
-    assert isinstance(found[99], UnreachableError)
+    answers = ask_each(CLUSTER, [3, 99, 2, 1], ask, deadline_s=60)
+    assert list(answers) == [3, 99, 2, 1]
+    assert (answers[3], answers[1]) == (-3, -1)
+    assert isinstance(answers[2], RefusedError)
+    assert isinstance(answers[99], UnreachableError)
     assert ask_each(CLUSTER, [], ask, deadline_s=60) == {}
 
 
@@ -47,7 +47,7 @@ def test_they_are_asked_at_the_same_time() -> None:
         return broker
 
     brokers = range(AT_ONCE)
-    assert ask_each(CLUSTER, brokers, ask, deadline_s=60) == {one: one for one in brokers}
+    assert ask_each(CLUSTER, brokers, ask, deadline_s=60) == {broker: broker for broker in brokers}
 
 
 def test_those_behind_one_address_share_its_connection_in_turn() -> None:
@@ -79,12 +79,12 @@ def test_after_the_deadline_who_hangs_is_late_and_waited_for_no_longer() -> None
         return goes_on.wait()
 
     try:
-        found: dict[int, bool | KipctlError] = ask_each(CLUSTER, [1, 99], ask, deadline_s=0.5)
+        answers: dict[int, bool | KipctlError] = ask_each(CLUSTER, [1, 99], ask, deadline_s=0.5)
     finally:
         goes_on.set()
-    assert isinstance(found[1], LateError)
-    assert "0.5 s for all brokers" in found[1].what
-    assert isinstance(found[99], UnreachableError)
+    assert isinstance(answers[1], LateError)
+    assert "0.5 s for all brokers" in answers[1].what
+    assert isinstance(answers[99], UnreachableError)
 
 
 def test_after_the_deadline_nobody_else_is_asked() -> None:

@@ -51,7 +51,7 @@ def test_a_cluster_is_asked_where_its_metadata_says() -> None:
             assert cluster.metadata(()).cluster_id == "c"
             assert cluster.broker(1).address == Address(HOST, broker.port)
             assert cluster.broker(1).api_versions
-        assert {one.name: one.is_good for one in connection_steps(Access(broker.address))} == {
+        assert {step.name: step.is_good for step in connection_steps(Access(broker.address))} == {
             "name": True,
             "TCP": True,
             "versions": True,
@@ -62,7 +62,9 @@ def test_a_name_is_reached_at_an_address_by_its_map() -> None:
     with ScriptedBroker(one_broker(lambda: broker.port), host=HOST) as broker:
         address_map = parse_map([f"kafka1:9092={broker.address}"])
         with Cluster(Access("kafka1:9092", address_map=address_map)) as cluster:
-            assert [(one.host, one.port) for one in cluster.nodes.values()] == [(HOST, broker.port)]
+            assert [(node.host, node.port) for node in cluster.nodes.values()] == [
+                (HOST, broker.port)
+            ]
 
 
 def test_a_loop_connects_there() -> None:

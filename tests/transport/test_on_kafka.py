@@ -60,8 +60,8 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[MetadataResponseTopic]:
     """A topic of one partition on all brokers, once every broker knows it."""
     create_topics(lab.bootstrap_server, [TOPIC], 1, 3)
     await_topic(cluster, TOPIC, 1)
-    (found,) = cluster.metadata([TOPIC]).topics
-    yield found
+    (topic_metadata,) = cluster.metadata([TOPIC]).topics
+    yield topic_metadata
     delete_topics(lab.bootstrap_server, [TOPIC])
     await_no_topics(cluster, [TOPIC])
 
@@ -145,10 +145,10 @@ def test_metadata_by_name_and_by_id_in_every_version(cluster, topic):
         request = MetadataRequest(topics=(MetadataRequestTopic(name=TOPIC),))
         response = broker.request(request, version)
         assert {node.node_id for node in response.brokers} == {1, 2, 3}
-        (found,) = response.topics
-        (partition,) = found.partitions
+        (topic_metadata,) = response.topics
+        (partition,) = topic_metadata.partitions
         assert isinstance(partition, MetadataResponsePartition)
-        assert (found.name, partition.leader_id) == (TOPIC, topic.partitions[0].leader_id)
+        assert (topic_metadata.name, partition.leader_id) == (TOPIC, topic.partitions[0].leader_id)
     by_id = MetadataRequest(topics=(MetadataRequestTopic(topic.topic_id, None),))
     assert broker.request(by_id).topics[0].name == TOPIC
 

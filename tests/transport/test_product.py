@@ -69,7 +69,7 @@ def test_what_a_command_cannot_do_there_is_said_with_its_source(
 def test_every_limit_is_of_commands_that_there_are() -> None:
     from kipctl.cli.app import COMMANDS, root_command
 
-    words = {words for several in LIMITS.values() for one in several for words in one.commands}
+    words = {words for several in LIMITS.values() for limit in several for words in limit.commands}
     for command in words:
         first, _, rest = command.partition(" ")
         assert first in COMMANDS

@@ -330,7 +330,7 @@ class InOrder:
             assert isinstance(answer, Response)
             last = asked.answer(answer)
         answered, self.waiting = self.waiting, []
-        return b"".join(one.answer(ListOffsetsResponse()) for one in answered) + last
+        return b"".join(request.answer(ListOffsetsResponse()) for request in answered) + last
 
 
 @MECHANISMS

@@ -39,10 +39,10 @@ class LeakyProxy:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     def close(self) -> None:
-        for one in (*self._listening.values(), *self._open):
+        for open_socket in (*self._listening.values(), *self._open):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                open_socket.shutdown(socket.SHUT_RDWR)
+            open_socket.close()
 
     def _accept(self, port: int) -> None:
         with suppress(OSError):  # it is closed

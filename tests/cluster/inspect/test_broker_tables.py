@@ -12,13 +12,13 @@ def test_the_partitions_that_need_a_broker_are_named() -> None:
     notes = report.tables[0].notes
     assert "Broker 1 is needed by orders-0, orders-2." in notes
     assert not any("Broker 3 is needed" in note for note in notes)
-    one, _, three = report.document["brokers"]
-    assert (one["needed_by"], one["needed_by_partitions"]) == (2, ["orders-0", "orders-2"])
-    assert (three["needed_by"], three["needed_by_partitions"]) == (0, [])
+    first, _, third = report.document["brokers"]
+    assert (first["needed_by"], first["needed_by_partitions"]) == (2, ["orders-0", "orders-2"])
+    assert (third["needed_by"], third["needed_by_partitions"]) == (0, [])
 
 
 def test_one_broker_is_shown_alone() -> None:
     report = brokers_report(FACTS, (), shown_brokers=[2])
     assert [row[0] for row in report.tables[0].rows] == [2]
-    assert [one["broker"] for one in report.document["brokers"]] == [2]
+    assert [broker["broker"] for broker in report.document["brokers"]] == [2]
     assert [note[:8] for note in report.tables[0].notes if "is needed" in note] == ["Broker 2"]

@@ -109,7 +109,7 @@ def test_rates_and_their_price() -> None:
     # In b there is a replica of each, though no selector names it; in a there is none of 1.
     assert (a.from_closest, b.from_closest) == (Crossing(3e6, 75), Crossing(0, 0))
     by_size = summarize(CHOICES, FACTS, HELD)
-    assert [one.from_closest for one in by_size] == [Crossing(None, 75), Crossing(None, 0)]
+    assert [rack.from_closest for rack in by_size] == [Crossing(None, 75), Crossing(None, 0)]
     # 1 MB/s for 2,592,000 s are 2,592 GB.
     assert cost_per_month(b.cross_bytes_per_s, 0.02) == pytest.approx(51.84)
     (idle,) = summarize(CHOICES[:1], FACTS, HELD, {PartitionId("t", 0): 0.0})
@@ -213,8 +213,10 @@ def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_
     cluster = OneBrokerLeft()
     all_facts = [facts(0, 1), facts(1, 2), facts(2, 3), facts(3, -1), facts(4, 1)]
     seen = samples(cluster, all_facts, {3: TimedOutError("Broker 3 is silent.")})
-    assert {one.partition: sample.size for one, sample in seen.known.items()} == {0: 100}
-    assert {one.partition: why for one, why in seen.missing.items()} == {
+    assert {partition.partition: sample.size for partition, sample in seen.known.items()} == {
+        0: 100
+    }
+    assert {partition.partition: why for partition, why in seen.missing.items()} == {
         1: "Broker 2 is not in the cluster's Metadata.",
         2: "Broker 3 is silent.",
         3: "no leader",
@@ -226,11 +228,14 @@ def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_
 
 
 def test_a_rate_takes_two_looks() -> None:
-    zero, one, two = (PartitionId("t", number) for number in range(3))
+    first, second, third = (PartitionId("t", number) for number in range(3))
     early, late = Sample(0, 0, 0, 0), Sample(S, 500, 0, 5)
-    before = Samples({zero: early, one: early}, {two: "no leader"})
-    after = Samples({zero: late, two: late}, {one: "broker 1 is gone"})
-    assert rates(before, after) == ({zero: 500.0}, {one: "broker 1 is gone", two: "no leader"})
+    before = Samples({first: early, second: early}, {third: "no leader"})
+    after = Samples({first: late, third: late}, {second: "broker 1 is gone"})
+    assert rates(before, after) == (
+        {first: 500.0},
+        {second: "broker 1 is gone", third: "no leader"},
+    )
 
 
 @pytest.mark.parametrize(

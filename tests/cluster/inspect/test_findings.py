@@ -264,9 +264,9 @@ OF_SETTINGS_AND_VERSIONS = {
 }
 
 
-@pytest.mark.parametrize(("found", "facts"), OF_SETTINGS_AND_VERSIONS.items())
-def test_what_settings_and_versions_mean(facts: ClusterFacts, found: str) -> None:
-    assert told(facts) == [found]
+@pytest.mark.parametrize(("finding", "facts"), OF_SETTINGS_AND_VERSIONS.items())
+def test_what_settings_and_versions_mean(facts: ClusterFacts, finding: str) -> None:
+    assert told(facts) == [finding]
 
 
 @pytest.mark.parametrize("text", ["", "many", "2.5", "\u0662", "9" * 5000])
@@ -300,7 +300,7 @@ def test_a_broker_that_is_left_alone_is_not_compared_with_others() -> None:
     """Of three brokers without racks two are gone, and so are all leaders."""
     alone = replace(in_rack(1, None), lists=frozenset({1}))
     shown = told(cluster(partition(0, isr=(2,), leader=-1), brokers=(alone,)))
-    assert [one for one in shown if "rack" in one or "preferred" in one] == []
+    assert [finding for finding in shown if "rack" in finding or "preferred" in finding] == []
 
 
 def test_settings_of_topics_that_nobody_told_are_not_known_and_never_taken_for_1() -> None:
@@ -327,9 +327,9 @@ def test_settings_of_topics_that_nobody_told_are_not_known_and_never_taken_for_1
 def test_nobody_is_led_to_acks_all_that_means_the_leader_alone(
     replicas: tuple[int, ...], least: int, change: str
 ) -> None:
-    (found,) = diagnose(cluster(partition(0, replicas), min_insync_replicas=least))
-    assert found.what == "1 topic has no more replicas than min.insync.replicas: orders."
-    assert found.change.startswith(change)
+    (finding,) = diagnose(cluster(partition(0, replicas), min_insync_replicas=least))
+    assert finding.what == "1 topic has no more replicas than min.insync.replicas: orders."
+    assert finding.change.startswith(change)
 
 
 class Configs:
@@ -352,14 +352,14 @@ class Configs:
                 DescribeConfigsResult(
                     error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                     resource_type=ResourceType.TOPIC,
-                    resource_name=one.resource_name,
+                    resource_name=resource.resource_name,
                 )
-                if one.resource_name == self.denied
+                if resource.resource_name == self.denied
                 else DescribeConfigsResult(
-                    resource_name=one.resource_name,
+                    resource_name=resource.resource_name,
                     configs=(DescribeConfigsResourceResult("min.insync.replicas", "2"),),
                 )
-                for one in request.resources
+                for resource in request.resources
             )
         )
 
@@ -418,12 +418,12 @@ def test_the_worst_comes_first_and_each_says_what_to_change() -> None:
         partition(1, (2, 3, 4), isr=(2, 3), leader=3),
         brokers=(healthy(1), in_rack(2, None), replace(healthy(3), settings={})),
     )
-    found = diagnose(facts)
-    assert [str(finding.severity) for finding in found] == sorted(
-        (str(finding.severity) for finding in found), key=["problem", "warning", "note"].index
+    findings = diagnose(facts)
+    assert [str(finding.severity) for finding in findings] == sorted(
+        (str(finding.severity) for finding in findings), key=["problem", "warning", "note"].index
     )
-    assert {str(finding.severity) for finding in found} == {"problem", "warning"}
-    assert all(f.what and f.consequence and f.change for f in found)
+    assert {str(finding.severity) for finding in findings} == {"problem", "warning"}
+    assert all(f.what and f.consequence and f.change for f in findings)
 
 
 def test_leaders_that_go_back_unasked_are_told_of_with_the_time() -> None:
@@ -466,5 +466,7 @@ def test_how_many_replicas_a_topic_is_to_have_is_seen_when_its_reassignment_is_o
     weak = cluster(partition(0), min_insync_replicas=1)
     moving = Reassignment(partition(0).id, (1, 2, 3), adding=(3,), removing=(1,))
     during = replace(weak, copying=Reassignments(busy=(moving,)))
-    has_it = [any("min.insync.replicas 1" in said for said in told(of)) for of in (weak, during)]
+    has_it = [
+        any("min.insync.replicas 1" in said for said in told(facts)) for facts in (weak, during)
+    ]
     assert has_it == [True, False]

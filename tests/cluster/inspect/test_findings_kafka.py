@@ -27,11 +27,13 @@ MakeLab = Callable[..., Lab]
 
 
 def whats(shown: dict[str, Any]) -> list[str]:
-    return [f"{found['severity']}: {found['what']}" for found in shown["findings"]]
+    return [f"{finding['severity']}: {finding['what']}" for finding in shown["findings"]]
 
 
 def counts(requests: list[dict[str, Any]]) -> Counter[tuple[str, int]]:
-    return Counter({(one["api"], one["api_version"]): one["count"] for one in requests})
+    return Counter(
+        {(request["api"], request["api_version"]): request["count"] for request in requests}
+    )
 
 
 def test_versions_features_and_settings_are_those_of_the_lab(
@@ -44,18 +46,18 @@ def test_versions_features_and_settings_are_those_of_the_lab(
         (b["broker"], b["rack"], b["release"], b["is_answering"]) for b in shown["brokers"]
     ] == [(number, f"rack-{number}", "4.3", True) for number in (1, 2, 3)]
     features = {
-        one["feature"]: (one["in_use_by_brokers"], one["supported_by_brokers"])
-        for one in shown["features"]
+        feature["feature"]: (feature["in_use_by_brokers"], feature["supported_by_brokers"])
+        for feature in shown["features"]
     }
     assert features["metadata.version"] == ("30", "7-30")
-    versions = {one["api"]: one["versions"] for one in shown["apis"]}
+    versions = {api["api"]: api["versions"] for api in shown["apis"]}
     assert (versions["Produce"], versions["Fetch"], versions["Metadata"]) == (
         "0-13",
         "4-18",
         "0-13",
     )
-    assert {one["all_brokers"] for one in shown["apis"]} == {True}
-    settings = {one["setting"]: one["value"] for one in shown["settings"]}
+    assert {api["all_brokers"] for api in shown["apis"]} == {True}
+    settings = {setting["setting"]: setting["value"] for setting in shown["settings"]}
     assert settings["replica.selector.class"].endswith(".RackAwareReplicaSelector")
     assert settings["replica.fetch.backoff.ms"] == "1000"
     for broker in shown["brokers"]:
@@ -67,8 +69,8 @@ def test_versions_features_and_settings_are_those_of_the_lab(
         assert broker["setting_values"]["min.insync.replicas"] == "1"
         assert (broker["lists"], broker["error"]) == ([1, 2, 3], None)
     assert shown["metrics"] == []
-    (found,) = [what for what in whats(shown) if "a-lonely-topic" in what]
-    assert "partitions with one replica: a-lonely-topic" in found
+    (finding,) = [what for what in whats(shown) if "a-lonely-topic" in what]
+    assert "partitions with one replica: a-lonely-topic" in finding
     rows = kipctl("inspect brokers -o csv").out.splitlines()
     assert (
         "table,Broker,Address,Rack,Kafka,Leaders,Preferred,Not in sync,(adding),Needed by,Answers"
@@ -135,13 +137,13 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
             brokers, "t", lambda seen: all(set(p.isr) == {1, 2} for p in seen.partitions)
         )
     ran = kipctl(*arguments)
-    found = whats(ran.document)
-    assert found[:2] == [
+    findings = whats(ran.document)
+    assert findings[:2] == [
         "problem: Broker 3 is not alive, and 6 partitions have a replica on it.",
         "warning: 6 partitions have replicas out of sync, and just min.insync.replicas left: t-0,"
         " t-1, t-2 and 3 more.",
     ]
-    gone = [what for what in found if lab.metrics_urls[2] in what]
+    gone = [what for what in findings if lab.metrics_urls[2] in what]
     assert len(gone) == 1
     assert gone[0].startswith("warning: The metrics at ")
 

@@ -49,7 +49,7 @@ ELSEWHERE = Reassignment(PartitionId("other", 0), (5, 6), (6,), (5,))
 def four(*changed: BrokerFacts, partitions: tuple[Partition, ...] = ()) -> ClusterFacts:
     """A healthy cluster of four brokers, with these in the place of theirs."""
     by_id = {n: replace(healthy(n), lists=frozenset({1, 2, 3, 4})) for n in (1, 2, 3, 4)}
-    by_id |= {one.id: replace(one, lists=frozenset({1, 2, 3, 4})) for one in changed}
+    by_id |= {broker.id: replace(broker, lists=frozenset({1, 2, 3, 4})) for broker in changed}
     return cluster(*(partitions or (partition(0),)), brokers=tuple(by_id.values()))
 
 
@@ -65,7 +65,7 @@ def with_directories(broker: int, *directories: LogDir) -> BrokerFacts:
 
 
 @pytest.mark.parametrize(
-    ("facts", "busy", "found"),
+    ("facts", "busy", "findings"),
     [
         (four(), (), []),
         (
@@ -98,24 +98,26 @@ def with_directories(broker: int, *directories: LogDir) -> BrokerFacts:
     ],
 )
 def test_throttles_that_nothing_needs(
-    facts: ClusterFacts, busy: tuple[Reassignment, ...], found: list[str]
+    facts: ClusterFacts, busy: tuple[Reassignment, ...], findings: list[str]
 ) -> None:
     shown = told(replace(facts, copying=Reassignments(busy)))
-    assert [one for one in shown if "throttle" in one] == found
+    assert [finding for finding in shown if "throttle" in finding] == findings
 
 
 def test_a_throttle_that_waits_for_a_broker_that_is_away_may_be_meant() -> None:
     lacks = partition(0, replicas=(1, 2, 9), isr=(1, 2))
     facts = replace(four(throttled(1), throttled(2), partitions=(lacks,)), topics=LISTED)
-    (found,) = (one for one in diagnose(facts) if one.id == "throttle-left-behind")
-    assert found.consequence == "Broker 9 is away, and will catch up no faster."
-    assert found.change.startswith("Leave it if that is meant. If not, take it off: kipctl")
-    assert found.severity is Severity.NOTE
+    (finding,) = (finding for finding in diagnose(facts) if finding.id == "throttle-left-behind")
+    assert finding.consequence == "Broker 9 is away, and will catch up no faster."
+    assert finding.change.startswith("Leave it if that is meant. If not, take it off: kipctl")
+    assert finding.severity is Severity.NOTE
     # Without a list nothing holds it back.
-    (found,) = (
-        one for one in diagnose(replace(facts, topics={})) if one.id == "throttle-left-behind"
+    (finding,) = (
+        finding
+        for finding in diagnose(replace(facts, topics={}))
+        if finding.id == "throttle-left-behind"
     )
-    assert "Broker 9" not in found.consequence
+    assert "Broker 9" not in finding.consequence
 
 
 def test_a_rate_of_copies_between_disks_holds_no_broker_back() -> None:
@@ -167,15 +169,17 @@ def test_how_a_throttle_is_removed(facts: ClusterFacts, commands: tuple[str, ...
     if not commands:
         more = {f"t{n}": TopicFacts(2, False, {FOLLOWER_REPLICAS: "*"}) for n in range(2)}
         facts = replace(facts, topics=facts.topics | more)
-    (found,) = diagnose(replace(facts, bootstrap_server="host:1"))
-    assert found.commands == commands
-    assert found.change.startswith("Take it off: kipctl changes clear-throttles --all")
-    assert ("--dry-run" in found.change) == (not commands)
+    (finding,) = diagnose(replace(facts, bootstrap_server="host:1"))
+    assert finding.commands == commands
+    assert finding.change.startswith("Take it off: kipctl changes clear-throttles --all")
+    assert ("--dry-run" in finding.change) == (not commands)
 
 
 def test_a_rate_that_is_set_for_all_brokers_is_said_so() -> None:
-    (found,) = diagnose(four(*map(with_default, (1, 2, 3, 4))))
-    assert found.what == f"{LEFT}a rate on all brokers, set as their default (1,000 to 2,000 B/s)."
+    (finding,) = diagnose(four(*map(with_default, (1, 2, 3, 4))))
+    assert (
+        finding.what == f"{LEFT}a rate on all brokers, set as their default (1,000 to 2,000 B/s)."
+    )
 
 
 CATCHES_UP = partition(0, isr=(1, 2))
@@ -187,7 +191,7 @@ def test_a_throttle_of_a_broker_that_catches_up_is_no_leftover() -> None:
         topics=LISTED,
         bytes_to_go={3: 400_000},
     )
-    shown = [one for one in told(facts) if "throttle" in one]
+    shown = [finding for finding in told(facts) if "throttle" in finding]
     assert sorted(shown) == [
         "note: A replication throttle is still set, and nothing that needs it is being"
         " reassigned: a rate on broker 4 (1,000 to 2,000 B/s).",
@@ -202,26 +206,29 @@ def test_of_replicas_that_are_not_listed_nobody_is_held_back(listed: str) -> Non
         four(throttled(3), partitions=(CATCHES_UP,)),
         topics={"orders": TopicFacts(2, False, {FOLLOWER_REPLICAS: listed})},
     )
-    assert not any("catches up" in one for one in told(facts))
+    assert not any("catches up" in finding for finding in told(facts))
 
 
 def test_a_default_rate_that_one_broker_needs_is_not_to_be_removed() -> None:
     facts = replace(four(*map(with_default, (1, 2, 3, 4)), partitions=(CATCHES_UP,)), topics=LISTED)
-    shown = [one for one in told(facts) if "throttle" in one]
+    shown = [finding for finding in told(facts) if "throttle" in finding]
     assert len(shown) == 1
     assert "catches up under" in shown[0]
 
 
 def test_a_throttle_of_a_kipctl_at_work_is_a_note_that_names_it() -> None:
     mine = {
-        (Setting(BROKER, str(one), config), str(rate)): "the running kipctl (reassign, process 7)"
-        for one in (1, 2)
+        (
+            Setting(BROKER, str(broker), config),
+            str(rate),
+        ): "the running kipctl (reassign, process 7)"
+        for broker in (1, 2)
         for config, rate in RATE.items()
     }
     facts = replace(four(throttled(1), throttled(2)), known_throttles=KnownThrottles(running=mine))
-    (found,) = diagnose(facts)
-    assert (found.severity, found.id) == (Severity.NOTE, "throttle-in-use")
-    assert found.what.startswith(
+    (finding,) = diagnose(facts)
+    assert (finding.severity, finding.id) == (Severity.NOTE, "throttle-in-use")
+    assert finding.what.startswith(
         "Replication is throttled by the running kipctl (reassign, process 7): "
     )
 
@@ -243,13 +250,13 @@ def test_what_kipctl_has_left_is_put_back_from_its_journal() -> None:
         for config, rate in RATE.items()
     }
     facts = replace(four(throttled(1)), known_throttles=KnownThrottles(left=mine))
-    (found,) = diagnose(facts)
-    assert found.what.endswith("Set by entry 1 (kipctl reassign --drain 4).")
-    assert found.change.startswith("Take it off: kipctl changes clear-throttles.")
+    (finding,) = diagnose(facts)
+    assert finding.what.endswith("Set by entry 1 (kipctl reassign --drain 4).")
+    assert finding.change.startswith("Take it off: kipctl changes clear-throttles.")
 
 
 @pytest.mark.parametrize(
-    ("copying", "found"),
+    ("copying", "findings"),
     [
         (Reassignments(), []),
         (Reassignments((TO_4,)), ["note: 1 partition is being reassigned: orders-0."]),
@@ -270,12 +277,14 @@ def test_what_kipctl_has_left_is_put_back_from_its_journal() -> None:
         ),
     ],
 )
-def test_reassignments_and_those_that_stand_still(copying: Reassignments, found: list[str]) -> None:
-    assert told(replace(four(), copying=copying)) == found
+def test_reassignments_and_those_that_stand_still(
+    copying: Reassignments, findings: list[str]
+) -> None:
+    assert told(replace(four(), copying=copying)) == findings
 
 
 @pytest.mark.parametrize(
-    ("one", "found"),
+    ("partition", "findings"),
     [
         # On its way from 3 to 4: what 4 lacks is no fault, and nor is it that 4 does not lead yet.
         (Partition(ORDERS_0, (4, 1, 2, 3), (1, 2, 3), 1, 5), []),
@@ -292,9 +301,11 @@ def test_reassignments_and_those_that_stand_still(copying: Reassignments, found:
         ),
     ],
 )
-def test_replicas_that_are_being_added_are_not_missed(one: Partition, found: list[str]) -> None:
-    facts = replace(four(partitions=(one,)), copying=Reassignments((TO_4,)))
-    assert told(facts)[:-1] == found
+def test_replicas_that_are_being_added_are_not_missed(
+    partition: Partition, findings: list[str]
+) -> None:
+    facts = replace(four(partitions=(partition,)), copying=Reassignments((TO_4,)))
+    assert told(facts)[:-1] == findings
 
 
 def test_a_throttle_is_named_where_nothing_is_copied() -> None:
@@ -306,7 +317,7 @@ def test_a_throttle_is_named_where_nothing_is_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "found"),
+    ("first", "second", "partitions"),
     [
         (
             SizesSeen((TO_4,), {4: {ORDERS_0: 10}}),
@@ -335,13 +346,13 @@ def test_a_throttle_is_named_where_nothing_is_copied() -> None:
     ],
 )
 def test_what_stands_still(
-    first: SizesSeen, second: SizesSeen, found: dict[int, tuple[PartitionId, ...]]
+    first: SizesSeen, second: SizesSeen, partitions: dict[int, tuple[PartitionId, ...]]
 ) -> None:
-    assert stalled(first, second) == found
+    assert stalled(first, second) == partitions
 
 
 @pytest.mark.parametrize(
-    ("facts", "found"),
+    ("facts", "findings"),
     [
         (four(with_directories(1, LogDir("/a"), LogDir("/b"))), []),
         (
@@ -374,12 +385,12 @@ def test_what_stands_still(
         ),
     ],
 )
-def test_log_directories(facts: ClusterFacts, found: list[str]) -> None:
-    assert told(facts) == found
+def test_log_directories(facts: ClusterFacts, findings: list[str]) -> None:
+    assert told(facts) == findings
 
 
 @pytest.mark.parametrize(
-    ("one", "eligible", "found"),
+    ("partition", "eligible", "expected"),
     [
         (
             partition(0, isr=(), leader=-1),
@@ -408,23 +419,25 @@ def test_log_directories(facts: ClusterFacts, found: list[str]) -> None:
         ),
     ],
 )
-def test_eligible_leaders(one: Partition, eligible: EligibleReplicas | None, found: str) -> None:
-    known = {one.id: eligible} if eligible else {}
-    shown = told(replace(cluster(one), eligible=known))
-    assert found in shown
-    assert sum("no leader" in one for one in shown) <= 1
+def test_eligible_leaders(
+    partition: Partition, eligible: EligibleReplicas | None, expected: str
+) -> None:
+    known = {partition.id: eligible} if eligible else {}
+    shown = told(replace(cluster(partition), eligible=known))
+    assert expected in shown
+    assert sum("no leader" in finding for finding in shown) <= 1
 
 
 def test_where_nobody_knows_who_was_in_sync_last_the_way_back_is_the_longest_log() -> None:
     facts = cluster(partition(0, replicas=(1, 9), isr=(), leader=-1))
-    (found,) = (one for one in diagnose(facts) if one.id == "no-leader")
-    assert found.change == (
+    (finding,) = (finding for finding in diagnose(facts) if finding.id == "no-leader")
+    assert finding.change == (
         "Start broker 9. Who has no leader then either, as who was in sync last is not known any"
         " more, needs kipctl elect unclean --longest --all --dry-run."
     )
     facts = cluster(partition(0, replicas=(1, 2), isr=(), leader=-1))
-    (found,) = (one for one in diagnose(facts) if one.id == "no-leader")
-    assert found.change == (
+    (finding,) = (finding for finding in diagnose(facts) if finding.id == "no-leader")
+    assert finding.change == (
         "Their brokers are alive, and who was in sync last is not known any more: it takes kipctl"
         " elect unclean --longest --all --dry-run."
     )
@@ -435,7 +448,7 @@ def in_isr(number: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2,
 
 
 @pytest.mark.parametrize(
-    ("partitions", "least", "found"),
+    ("partitions", "least", "counts"),
     [
         ((in_isr(0, (1, 2, 3)),), 2, {}),
         ((in_isr(0, (1, 2)), in_isr(1, (2, 3))), 2, {1: 1, 2: 2, 3: 1}),
@@ -450,10 +463,10 @@ def in_isr(number: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2,
     ],
 )
 def test_which_broker_must_not_stop(
-    partitions: tuple[Partition, ...], least: int | None, found: dict[int, int]
+    partitions: tuple[Partition, ...], least: int | None, counts: dict[int, int]
 ) -> None:
     facts = cluster(*partitions, min_insync_replicas=least)
-    assert {broker: len(ids) for broker, ids in needed_by(facts).items()} == found
+    assert {broker: len(ids) for broker, ids in needed_by(facts).items()} == counts
     assert may_be_needed(facts) == ({1, 2} if least is None else set())
 
 
@@ -463,24 +476,33 @@ def test_what_is_said_of_many_partitions_is_short() -> None:
     brokers = tuple(in_rack(n, "a" if n < 4 else "b") for n in range(1, 6))
     everybody = frozenset(range(1, 6))
     partitions = tuple(
-        Partition(one, (1, 2, 6), (1,) if n % 2 else (), 1 if n % 2 else -1, 7, offline=(2, 6))
-        for n, one in enumerate(ids)
+        Partition(
+            partition, (1, 2, 6), (1,) if n % 2 else (), 1 if n % 2 else -1, 7, offline=(2, 6)
+        )
+        for n, partition in enumerate(ids)
     )
     facts = ClusterFacts(
-        Snapshot("id", tuple(one.broker for one in brokers), partitions),
-        tuple(replace(one, lists=everybody, throttles=RATE) for one in brokers),
+        Snapshot("id", tuple(broker.broker for broker in brokers), partitions),
+        tuple(replace(broker, lists=everybody, throttles=RATE) for broker in brokers),
         {f"topic-{n}": TopicFacts(2, True, {FOLLOWER_REPLICAS: "*"}) for n in range(100)},
         copying=Reassignments(
-            tuple(Reassignment(one, (1, 2, 6, 3), (3,), (1,)) for one in ids),
+            tuple(Reassignment(partition, (1, 2, 6, 3), (3,), (1,)) for partition in ids),
             stalled={3: tuple(ids)},
             looked_s=12.0,
         ),
-        eligible={one: EligibleReplicas((2,)) for one in ids},
+        eligible={partition: EligibleReplicas((2,)) for partition in ids},
     )
-    found = diagnose(facts)
-    assert {one.severity for one in found} == set(Severity)
-    assert len(found) < 25
-    assert max(len(text) for one in found for text in (one.what, one.consequence, one.change)) < 400
+    findings = diagnose(facts)
+    assert {finding.severity for finding in findings} == set(Severity)
+    assert len(findings) < 25
+    assert (
+        max(
+            len(text)
+            for finding in findings
+            for text in (finding.what, finding.consequence, finding.change)
+        )
+        < 400
+    )
     assert {broker: len(ids) for broker, ids in needed_by(facts).items()} == {1: 5_000}
 
 
@@ -510,7 +532,7 @@ def test_the_command_looks_twice_while_data_is_copied(
 
     fake.broker.answers = answer
     shown = fake.kipctl("inspect brokers --look-again 0.1s -o json").document
-    whats = [found["what"] for found in shown["findings"]]
+    whats = [finding["what"] for finding in shown["findings"]]
     stands = (
         "Broker 1 copied nothing in 0.1 s (throttled to 1,000 B/s), though 1 partition is on"
         " the way to it: orders-0."
@@ -545,7 +567,7 @@ def test_what_is_being_reassigned_may_be_unknown(one_broker: Reassigning) -> Non
     one_broker.stumbles[ListPartitionReassignmentsRequest] = [refused] * 9
     shown = one_broker.kipctl("inspect brokers -o json").document
     assert shown["reassignments"]["in_progress"] is None
-    whats = [found["what"] for found in shown["findings"]]
+    whats = [finding["what"] for finding in shown["findings"]]
     unknown = "What is being reassigned is not known: The cluster does not list"
     assert any(what.startswith(unknown) for what in whats)
 
@@ -582,10 +604,10 @@ def test_a_replica_that_is_still_copied_is_shown_as_that() -> None:
         copying=Reassignments((TO_4,)),
     )
     brokers = brokers_report(seen, ()).document["brokers"]
-    copied = [(one["not_in_sync"], one["adding_replicas"]) for one in brokers]
+    copied = [(broker["not_in_sync"], broker["adding_replicas"]) for broker in brokers]
     assert copied == [(0, 0)] * 3 + [(0, 1)]
     shown = leaders_report(seen.snapshot, [TO_4])
-    assert [one["not_in_sync"] for one in shown.document["brokers"]] == [0] * 4
+    assert [broker["not_in_sync"] for broker in shown.document["brokers"]] == [0] * 4
     assert shown.tables[-1].rows[0][5] == "4 (adding), 1, 2, 3"
 
 
@@ -595,4 +617,4 @@ def test_a_replica_and_one_that_is_still_copied_are_one_replica() -> None:
         four(partitions=(Partition(ORDERS_0, (4, 1), (1,), 1, 5),)),
         copying=Reassignments((on_its_way,)),
     )
-    assert "single-replica" in [one.id for one in diagnose(seen)]
+    assert "single-replica" in [finding.id for finding in diagnose(seen)]

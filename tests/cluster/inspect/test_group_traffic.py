@@ -133,16 +133,16 @@ def member(group: str, rack: str | None, *partitions: PartitionId, client: str =
 def test_bytes_across_racks_now_and_from_the_closest(
     rack: str | None, is_known: bool, now: float, closest: float
 ) -> None:
-    (one,) = group_traffic([member("g", rack, P, Q)], FACTS, CHOICES, RATES, RACKS)
-    assert (one.rack, one.is_known, one.now, one.closest) == (rack, is_known, now, closest)
-    assert one.saved == now - closest
+    (row,) = group_traffic([member("g", rack, P, Q)], FACTS, CHOICES, RATES, RACKS)
+    assert (row.rack, row.is_known, row.now, row.closest) == (rack, is_known, now, closest)
+    assert row.saved == now - closest
     (unmeasured,) = group_traffic([member("g", rack, P, Q)], FACTS, CHOICES, {P: 4.0}, RACKS)
     assert (unmeasured.now, unmeasured.closest, unmeasured.saved) == (None, None, None)
 
 
 def test_members_alike_are_one_row_mistyped_racks_first_then_what_saves_most() -> None:
     others = PartitionId("other", 0)
-    found = group_traffic(
+    rows = group_traffic(
         [
             member("cheap", None, Q),
             member("dear", None, P, client="x"),
@@ -157,25 +157,25 @@ def test_members_alike_are_one_row_mistyped_racks_first_then_what_saves_most() -
         RATES,
         RACKS,
     )
-    assert [(one.group, one.members, one.partitions) for one in found] == [
+    assert [(row.group, row.members, row.partitions) for row in rows] == [
         ("typo", 1, 1),
         ("dear", 2, 2),
         ("cheap", 1, 1),
         ("right", 1, 1),
     ]
-    assert found[1].client_ids == ("x", "y")
+    assert rows[1].client_ids == ("x", "y")
 
 
 def test_where_nobody_says_who_serves_nothing_is_said() -> None:
     silent = [*CHOICES[:3], choice(Q, "b", "a", None)]
-    (one,) = group_traffic([member("g", "b", Q)], FACTS, silent, RATES, RACKS)
-    assert (one.now, one.closest, one.saved) == (None, 2, None)
+    (row,) = group_traffic([member("g", "b", Q)], FACTS, silent, RATES, RACKS)
+    assert (row.now, row.closest, row.saved) == (None, 2, None)
 
 
 def test_without_a_selector_the_closest_is_where_replicas_are() -> None:
     to_leaders = [choice(id, rack, "a", "a") for id in (P, Q) for rack in RACKS]
-    (one,) = group_traffic([member("g", "b", P, Q)], FACTS, to_leaders, RATES, RACKS)
-    assert (one.now, one.closest) == (6, 2)
+    (row,) = group_traffic([member("g", "b", P, Q)], FACTS, to_leaders, RATES, RACKS)
+    assert (row.now, row.closest) == (6, 2)
 
 
 def test_the_mean_is_of_all_racks_whichever_are_shown() -> None:
@@ -187,8 +187,8 @@ def test_the_mean_is_of_all_racks_whichever_are_shown() -> None:
 
 def test_how_clients_read_now_that_cannot_tell_their_rack_is_not_known() -> None:
     old = Member("g", "app", "/h", None, frozenset({P, Q}), says_rack=False)
-    (one,) = group_traffic([old], FACTS, CHOICES, RATES, RACKS)
-    assert (one.now, one.closest, one.saved) == (None, 1, None)
+    (row,) = group_traffic([old], FACTS, CHOICES, RATES, RACKS)
+    assert (row.now, row.closest, row.saved) == (None, 1, None)
 
 
 class Coordinator:
@@ -199,16 +199,16 @@ class Coordinator:
         self.api_versions = dict.fromkeys(offers, (0, 1))
 
     def request(self, request: Any) -> Any:
-        classic = tuple(one for one in self.groups if isinstance(one, DescribedGroup))
-        new = tuple(one for one in self.groups if isinstance(one, ConsumerGroup))
+        classic = tuple(group for group in self.groups if isinstance(group, DescribedGroup))
+        new = tuple(group for group in self.groups if isinstance(group, ConsumerGroup))
         if isinstance(request, DescribeGroupsRequest):
             return DescribeGroupsResponse(groups=classic)
         if isinstance(request, ConsumerGroupDescribeRequest):
             return ConsumerGroupDescribeResponse(groups=new)
         return ListGroupsResponse(
             groups=(
-                *(ListedGroup(one.group_id, "consumer", "", "Classic") for one in classic),
-                *(ListedGroup(one.group_id, "consumer", "", "Consumer") for one in new),
+                *(ListedGroup(group.group_id, "consumer", "", "Classic") for group in classic),
+                *(ListedGroup(group.group_id, "consumer", "", "Consumer") for group in new),
             )
         )
 
@@ -223,9 +223,9 @@ def test_groups_that_their_coordinator_does_not_describe_are_named() -> None:
     )
     everything: Any = Coordinator(*groups, offers={ApiKey.CONSUMER_GROUP_DESCRIBE})
     readers = readers_at(3, everything)
-    assert [one.group for one in readers.members] == ["shop"]
-    assert {one["broker"] for one in readers.missing} == {3}
-    assert [(one["group"], one["why"].partition(" ")[0]) for one in readers.missing] == [
+    assert [reader.group for reader in readers.members] == ["shop"]
+    assert {group["broker"] for group in readers.missing} == {3}
+    assert [(group["group"], group["why"].partition(" ")[0]) for group in readers.missing] == [
         ("loading", "COORDINATOR_LOAD_IN_PROGRESS"),
         ("secret", "TOPIC_AUTHORIZATION_FAILED"),
         ("refused", "GROUP_AUTHORIZATION_FAILED"),

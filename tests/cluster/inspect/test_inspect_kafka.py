@@ -115,4 +115,4 @@ def test_a_broker_that_leads_all_is_not_asked(kipctl: Kipctl, make_topic: MakeTo
 def log_end_offsets(lab: Lab, topic: str) -> list[int]:
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in (0, 1)}
-    return [found.result().offset for found in admin.list_offsets(asked).values()]
+    return [future.result().offset for future in admin.list_offsets(asked).values()]

@@ -23,7 +23,7 @@ def test_costs_are_those_of_the_frames_and_all_brokers_agree(
         (cost["broker"], cost["asked"], cost["topic_count"]) for cost in shown["request_costs"]
     ]
     assert asked[:3] == [(broker, "costly-1", 1) for broker in (1, 2, 3)]
-    assert [one[:2] for one in asked[3:]] == [(broker, "all topics") for broker in (1, 2, 3)]
+    assert [row[:2] for row in asked[3:]] == [(broker, "all topics") for broker in (1, 2, 3)]
     request = MetadataRequest(
         topics=(MetadataRequestTopic(name="costly-1"),), allow_auto_topic_creation=False
     )
@@ -49,11 +49,14 @@ def test_every_broker_is_timed_until_it_shows_each_new_leader(
 ) -> None:
     ran = kipctl("inspect metadata --measure-convergence --moves 2 -o json")
     convergence = ran.document["convergence"]
-    assert [(one["broker"], one["leaders_seen"]) for one in convergence] == [
+    assert [(broker["broker"], broker["leaders_seen"]) for broker in convergence] == [
         (b, 60) for b in (1, 2, 3)
     ]
-    for one in convergence:
+    for broker in convergence:
         assert (
-            0 <= one["behind_ms"]["p50"] <= one["behind_ms"]["max"] <= one["after_call_ms"]["max"]
+            0
+            <= broker["behind_ms"]["p50"]
+            <= broker["behind_ms"]["max"]
+            <= broker["after_call_ms"]["max"]
         )
     await_no_own_topics(cluster)

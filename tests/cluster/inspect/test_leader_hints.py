@@ -179,7 +179,7 @@ def test_a_hint_is_held_against_metadata_of_the_same_listener(
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "found"),
+    ("verdicts", "expected"),
     [
         ([(Verdict.AGREES, Verdict.AGREES), (Verdict.AGREES, Verdict.NOT_ASKED)], []),
         # This user may not write; a Fetch tells.
@@ -193,13 +193,13 @@ def test_a_hint_is_held_against_metadata_of_the_same_listener(
     ],
 )
 def test_hints_are_required_of_every_broker_that_could_be_asked(
-    verdicts: list[tuple[Verdict, Verdict]], found: list[str]
+    verdicts: list[tuple[Verdict, Verdict]], expected: list[str]
 ) -> None:
     checked = [
         BrokerHints(Broker(number, "b", 9092, None), produce, fetched=FetchCheck(fetch))
         for number, (produce, fetch) in enumerate(verdicts)
     ]
-    assert flaws(checked) == found
+    assert flaws(checked) == expected
 
 
 def test_requiring_them_ends_with_a_status_of_its_own(old_cluster):
@@ -251,8 +251,8 @@ def test_a_proxy_is_passed_where_every_hint_names_metadatas_leader_at_an_address
         verdict, hint_told, detail = compare_with_metadata(hint, SHOWN, PartitionId("t", 0))
         return BrokerHints(broker, verdict, hint=hint_told, detail=detail)
 
-    one, two = SHOWN.brokers
-    checked = [answer(one, (2, 6, "elsewhere:1")), answer(two, second_says)]
+    first, second = SHOWN.brokers
+    checked = [answer(first, (2, 6, "elsewhere:1")), answer(second, second_says)]
     assert tuple(broker.agrees for broker in checked) == agrees
     assert passes_proxy(checked) is passes
 

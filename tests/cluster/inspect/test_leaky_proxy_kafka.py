@@ -18,7 +18,7 @@ def test_hints_that_lead_past_a_proxy_are_its_own_and_no_fault_of_brokers(
     cluster: Cluster, lab: Lab, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic = make_topic("behind", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
-    real = [int(one.rpartition(":")[2]) for one in lab.bootstrap_server.split(",")]
+    real = [int(address.rpartition(":")[2]) for address in lab.bootstrap_server.split(",")]
     with leaky_proxy(real) as proxy:
         # Another client is shown the proxy alone, and kipctl goes through it.
         admin = AdminClient({"bootstrap.servers": proxy.bootstrap_server, "log_level": 0})
@@ -29,8 +29,8 @@ def test_hints_that_lead_past_a_proxy_are_its_own_and_no_fault_of_brokers(
         ran = kipctl("inspect hints --topic", topic, "-o json")
         assert (ran.document["hinting"], ran.document["agreeing"]) == (3, 0)
         assert ran.document["past_proxy"]
-        hinted = [one["hint_endpoint"] for one in ran.document["brokers"]]
-        assert {int(one.rpartition(":")[2]) for one in hinted} <= {*real}
+        hinted = [broker["hint_endpoint"] for broker in ran.document["brokers"]]
+        assert {int(endpoint.rpartition(":")[2]) for endpoint in hinted} <= {*real}
         ran = kipctl("inspect hints --require --topic", topic, status=7)
         first, second = ran.out.splitlines()[:2]
         assert first.startswith("3 of 3 brokers named a leader, none as Metadata has it.")
@@ -42,4 +42,4 @@ def test_hints_that_lead_past_a_proxy_are_its_own_and_no_fault_of_brokers(
         )
         elsewhere = ran.document["hinted_elsewhere"]
         assert sum(elsewhere.values()) > 0
-        assert all(any(f":{port}, not " in one for port in real) for one in elsewhere)
+        assert all(any(f":{port}, not " in hint for port in real) for hint in elsewhere)

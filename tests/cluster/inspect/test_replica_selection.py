@@ -174,7 +174,7 @@ NOT_SET = replace(ALL, selector=NO_SELECTOR)
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "found"),
+    ("before", "after", "flip"),
     [
         (chosen(2), chosen(2), None),
         (chosen(2), chosen(2, leader=3), None),
@@ -191,8 +191,8 @@ NOT_SET = replace(ALL, selector=NO_SELECTOR)
         (chosen(2), chosen(None), (2, None, "the leader gave no answer")),
     ],
 )
-def test_flips(before: Choice, after: Choice, found: tuple[int, int | None, str] | None) -> None:
-    expected = (Flip(ALL.id, "b", *found),) if found else ()
+def test_flips(before: Choice, after: Choice, flip: tuple[int, int | None, str] | None) -> None:
+    expected = (Flip(ALL.id, "b", *flip),) if flip else ()
     assert flips([before], [after]) == expected
 
 

@@ -58,8 +58,8 @@ def test_partitions_that_are_not_there(pattern: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["plo*:0", "plot-0", "plot:0"])
 def test_one_partition_is_explained(text: str) -> None:
-    found = select_one_partition(SNAPSHOT, parse_partition(text))
-    assert [str(p.id) for p in found.partitions] == ["plot-0"]
+    selected = select_one_partition(SNAPSHOT, parse_partition(text))
+    assert [str(p.id) for p in selected.partitions] == ["plot-0"]
 
 
 def test_several_are_not() -> None:

@@ -224,7 +224,7 @@ def test_bytes_across_racks_and_their_price(kipctl: Kipctl, written_to: str) -> 
     )
     # All leaders are in the first rack: it is the others that pay for reading from leaders.
     now = [rack["from_leaders"] for rack in document["racks"]]
-    assert [one["cross_percent"] for one in now] == [0, 100, 100]
+    assert [crossing["cross_percent"] for crossing in now] == [0, 100, 100]
     assert now[1]["price_of_30_days"] == there["price_of_30_days"] > 0
     month_gb = there["cross_bytes_per_second"] * 30 * 24 * 3600 / 1e9
     assert there["price_of_30_days"] == pytest.approx(month_gb * 0.02)
@@ -271,23 +271,23 @@ def test_who_names_no_rack_and_who_a_mistyped_one(
 
 def _check_groups(document: Any, protocol: str) -> None:
     groups = {f"{rack}-{protocol}" for rack in ("typo", "right", "none")}
-    found = {one["group"]: one for one in document["groups"] if one["group"] in groups}
-    assert {group: (one["client_rack"], one["is_known"]) for group, one in found.items()} == {
+    rows = {row["group"]: row for row in document["groups"] if row["group"] in groups}
+    assert {group: (row["client_rack"], row["is_known"]) for group, row in rows.items()} == {
         f"typo-{protocol}": ("rack2", False),
         f"right-{protocol}": ("rack-2", True),
         f"none-{protocol}": (None, False),
     }
-    assert found[f"typo-{protocol}"]["client_ids"] == [f"typo-{protocol}-app"]
+    assert rows[f"typo-{protocol}"]["client_ids"] == [f"typo-{protocol}-app"]
     # In rack-2 there is a follower, in rack-3 none; the leader is in rack-1.
-    assert found[f"right-{protocol}"]["now_cross_bytes_per_second"] == 0
+    assert rows[f"right-{protocol}"]["now_cross_bytes_per_second"] == 0
     for group in (f"typo-{protocol}", f"none-{protocol}"):
         now, closest = (
-            found[group][f"{when}_cross_bytes_per_second"] for when in ("now", "closest")
+            rows[group][f"{when}_cross_bytes_per_second"] for when in ("now", "closest")
         )
         assert now == pytest.approx(2 * closest)
-        assert found[group]["now_price_of_30_days"] > found[group]["closest_price_of_30_days"] > 0
+        assert rows[group]["now_price_of_30_days"] > rows[group]["closest_price_of_30_days"] > 0
     assert document["groups_not_shown"] == []
-    paid = sum(one["now_price_of_30_days"] or 0 for one in document["groups"])
+    paid = sum(row["now_price_of_30_days"] or 0 for row in document["groups"])
     assert f" pay {paid:,.2f} in 30 days" in selection_answer(document).first
 
 
@@ -394,9 +394,9 @@ def test_selectors_not_set_and_followers_that_fail_or_lag(
         return row["reads_from"], row["reason"], row["detail"]
 
     def until(reason: str) -> tuple[int | None, str, str]:
-        while (found := rack_3())[1] != reason:
+        while (choice := rack_3())[1] != reason:
             pass
-        return found
+        return choice
 
     admin = AdminClient({"bootstrap.servers": own.bootstrap_server, "log_level": 0})
     new = NewTopic("t", 2, replica_assignment=[[1, 2, 3], [2, 3, 1]])

@@ -37,8 +37,8 @@ def test_only_where_records_came_from_counts() -> None:
 
 
 def test_before_any_statistics_nothing_has_come() -> None:
-    one = PartitionId("t", 0)
-    assert fetched_from({}, [one], "r") == (ClientRead(one, "r", None, 0, 0),)
+    partition_id = PartitionId("t", 0)
+    assert fetched_from({}, [partition_id], "r") == (ClientRead(partition_id, "r", None, 0, 0),)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_before_any_statistics_nothing_has_come() -> None:
     ],
 )
 def test_it_reads_on_after_markers_until_the_end(partition: dict[str, int], come: bool) -> None:
-    one = PartitionId("t", 0)
+    partition_id = PartitionId("t", 0)
     statistics = {"topics": {"t": {"partitions": {"0": partition}}}}
-    found = fetched_from(statistics, [one], "r")
-    assert has_received(statistics, found, {one: 10}) is come
-    assert has_received(statistics, found, {})
+    reads = fetched_from(statistics, [partition_id], "r")
+    assert has_received(statistics, reads, {partition_id: 10}) is come
+    assert has_received(statistics, reads, {})

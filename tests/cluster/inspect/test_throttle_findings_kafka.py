@@ -37,15 +37,17 @@ def test_the_commands_that_are_printed_remove_what_was_left(
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
 
     def left() -> list[dict[str, object]]:
-        found = kipctl("inspect brokers -o json").document["findings"]
-        return [one for one in found if one["id"] == "throttle-left-behind"]
+        findings = kipctl("inspect brokers -o json").document["findings"]
+        return [finding for finding in findings if finding["id"] == "throttle-left-behind"]
 
     def default_rates(value: str | None) -> None:
         how = ConfigOperation.SET if value else ConfigOperation.DELETE
-        rates = tuple(AlterableConfig(one, how, value) for one in (LEADER_RATE, FOLLOWER_RATE))
+        rates = tuple(
+            AlterableConfig(config, how, value) for config in (LEADER_RATE, FOLLOWER_RATE)
+        )
         of_all = AlterConfigsResource(Kind.BROKER, "", rates)
         answer = cluster.ask_controller(IncrementalAlterConfigsRequest(resources=(of_all,)))
-        assert [one.error_code for one in answer.responses] == [0]
+        assert [response.error_code for response in answer.responses] == [0]
 
     with ExitStack() as failing:
         default_rates("1000000")

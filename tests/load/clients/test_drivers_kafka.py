@@ -70,7 +70,9 @@ def in_log(lab: Lab, topic: str) -> Iterator[Callable[[], int]]:
     """How many records the topic holds, markers of transactions included."""
     consumer = Consumer({"bootstrap.servers": lab.bootstrap_server, "group.id": "count"})
     partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    yield lambda: sum(consumer.get_watermark_offsets(of, timeout=60)[1] for of in partitions)
+    yield lambda: sum(
+        consumer.get_watermark_offsets(partition, timeout=60)[1] for partition in partitions
+    )
     consumer.close()
 
 
@@ -83,15 +85,15 @@ def nothing_is_left() -> Iterator[None]:
 
 def children() -> set[int]:
     """Processes that this one has started and that live, by their ids."""
-    found = set()
+    pids = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
         if int(fields[1]) == os.getpid() and fields[0] != "Z" and is_client(stat.parent):
-            found.add(int(stat.parent.name))
-    return found
+            pids.add(int(stat.parent.name))
+    return pids
 
 
 def is_client(process: Path) -> bool:

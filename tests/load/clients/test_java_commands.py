@@ -126,5 +126,5 @@ def test_a_jvm_is_told_which_endpoint_its_clients_may_ask(url: str, told: bool) 
 def test_the_jvm_has_both_compilers_and_a_heap_that_does_not_grow() -> None:
     arguments = jvm_arguments((Path("/j/a.jar"), Path("/j/b.jar")), 256, FOLDER)
     assert {"-Xms256m", "-Xmx256m", "-XX:+UseG1GC"} <= set(arguments)
-    assert not [one for one in arguments if "Tiered" in one]
+    assert not [argument for argument in arguments if "Tiered" in argument]
     assert arguments[-2:] == ["-cp", "/j/a.jar:/j/b.jar"]

@@ -129,9 +129,9 @@ def test_a_client_introduces_itself() -> None:
     ],
 )
 def test_what_means_that_no_broker_answers(stderr: str, why: str) -> None:
-    found = unreachable_reason(stderr, 10_000)
-    assert found.startswith(why)
-    assert bool(found) == bool(why)
+    reason = unreachable_reason(stderr, 10_000)
+    assert reason.startswith(why)
+    assert bool(reason) == bool(why)
 
 
 @pytest.mark.parametrize(

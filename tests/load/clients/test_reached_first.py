@@ -82,7 +82,7 @@ def test_a_server_that_says_nothing_is_waited_for_only_so_long(
 ) -> None:
     monkeypatch.setattr(reachable, "_WITHIN_S", 0.4)
     silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    servers = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in silent)
+    servers = ",".join(f"127.0.0.1:{server.getsockname()[1]}" for server in silent)
     with (
         silent[0],
         silent[1],

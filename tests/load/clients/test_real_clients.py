@@ -38,7 +38,7 @@ def fetched(number: int, code: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "expected"),
     [
         ([line("01,000", [produced(0, 0)]), "[2026-07-01 12:00:01,000] INFO other\n"], (0, 0, [])),
         # Refused twice after one move, by a leader that is not ready, and after the next move.
@@ -59,9 +59,9 @@ def fetched(number: int, code: int) -> dict[str, object]:
     ],
 )
 def test_moves_after_which_a_client_was_refused(
-    lines: list[str], found: tuple[int, int, list[tuple[int, int]]]
+    lines: list[str], expected: tuple[int, int, list[tuple[int, int]]]
 ) -> None:
-    refused, hinted, moves = found
+    refused, hinted, moves = expected
     assert refusals(lines, "shop", ROTATIONS) == Refusals(refused, hinted, frozenset(moves))
 
 
