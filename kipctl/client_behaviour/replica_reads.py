@@ -62,56 +62,56 @@ class ReplicaReads:
 
     def answered(self, partition: Hashable, answer: Answer) -> Iterator[Event]:
         """Signs that an answer is, given those before it."""
-        one = self._partitions.get(partition)
-        if one is None:
+        state = self._partitions.get(partition)
+        if state is None:
             if answer.preferred < 0:
                 return
-            one = self._partitions[partition] = _Partition()
-        yield from _stays_at_refuser(one, answer)
+            state = self._partitions[partition] = _Partition()
+        yield from _stays_at_refuser(state, answer)
         if answer.preferred >= 0:
-            yield from _named(one, answer)
-        elif answer.broker == one.named:
-            one.was_read |= not answer.error
-            one.erred |= answer.error != 0
+            yield from _named(state, answer)
+        elif answer.broker == state.named:
+            state.was_read |= not answer.error
+            state.erred |= answer.error != 0
         if not answer.error and answer.next_offset > answer.offset >= 0:
-            is_other = one.reader not in (_NOBODY, answer.broker)
-            is_soon = answer.at_us - one.read_us < RECHECK_US
-            if is_other and is_soon and answer.offset < one.next_offset:
+            is_other = state.reader not in (_NOBODY, answer.broker)
+            is_soon = answer.at_us - state.read_us < RECHECK_US
+            if is_other and is_soon and answer.offset < state.next_offset:
                 yield Event.READ_TWICE
-            one.reader, one.read_us = answer.broker, answer.at_us
-            one.next_offset = answer.next_offset
+            state.reader, state.read_us = answer.broker, answer.at_us
+            state.next_offset = answer.next_offset
 
 
-def _stays_at_refuser(one: _Partition, answer: Answer) -> Iterator[Event]:
+def _stays_at_refuser(state: _Partition, answer: Answer) -> Iterator[Event]:
     """A replica that says that it is none any more is to be left."""
-    if answer.error != _NOT_LEADER or answer.broker != one.named:
-        if answer.broker == one.refuser or answer.broker == one.by:
-            one.refuser, one.kept = _NOBODY, 0
-    elif one.refuser != answer.broker:
-        one.refuser, one.refused_us, one.kept = answer.broker, answer.at_us, 0
-    elif answer.sent_us >= one.refused_us:
-        one.kept += 1
-        if one.kept > AGAIN:
-            one.kept = 0
+    if answer.error != _NOT_LEADER or answer.broker != state.named:
+        if answer.broker == state.refuser or answer.broker == state.by:
+            state.refuser, state.kept = _NOBODY, 0
+    elif state.refuser != answer.broker:
+        state.refuser, state.refused_us, state.kept = answer.broker, answer.at_us, 0
+    elif answer.sent_us >= state.refused_us:
+        state.kept += 1
+        if state.kept > AGAIN:
+            state.kept = 0
             yield Event.REPLICA_KEPT
 
 
-def _named(one: _Partition, answer: Answer) -> Iterator[Event]:
+def _named(state: _Partition, answer: Answer) -> Iterator[Event]:
     """The leader names a replica."""
-    is_same = (one.named, one.by) == (answer.preferred, answer.broker)
-    asked_after_us = answer.sent_us - one.named_us
-    if one.was_read and not one.erred:
-        one.sent_to_us.append(answer.at_us)
-        is_full = len(one.sent_to_us) > AGAIN
-        if is_full and answer.at_us - one.sent_to_us[0] < FLIPS_US:
-            one.sent_to_us.clear()
+    is_same = (state.named, state.by) == (answer.preferred, answer.broker)
+    asked_after_us = answer.sent_us - state.named_us
+    if state.was_read and not state.erred:
+        state.sent_to_us.append(answer.at_us)
+        is_full = len(state.sent_to_us) > AGAIN
+        if is_full and answer.at_us - state.sent_to_us[0] < FLIPS_US:
+            state.sent_to_us.clear()
             yield Event.REPLICA_FLIP
-    if one.was_read or one.erred or not is_same or asked_after_us >= AT_ONCE_US:
-        one.ignored = 0
+    if state.was_read or state.erred or not is_same or asked_after_us >= AT_ONCE_US:
+        state.ignored = 0
     elif asked_after_us >= 0:  # what was sent before was under way
-        one.ignored += 1
-        if one.ignored > AGAIN:
-            one.ignored = 0
+        state.ignored += 1
+        if state.ignored > AGAIN:
+            state.ignored = 0
             yield Event.REPLICA_IGNORED
-    one.named, one.by, one.named_us = answer.preferred, answer.broker, answer.at_us
-    one.was_read = one.erred = False
+    state.named, state.by, state.named_us = answer.preferred, answer.broker, answer.at_us
+    state.was_read = state.erred = False

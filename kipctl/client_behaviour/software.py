@@ -55,8 +55,8 @@ KNOWN = (
 
 def version_numbers(version: str) -> Version:
     """The leading numbers of a version: (3, 7, 1) of `v3.7.1-rc1`; () of none."""
-    found = re.match(r"v?(\d+(?:\.\d+)*)", version)
-    return tuple(int(number) for number in found[1].split(".")) if found else ()
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(int(number) for number in match[1].split(".")) if match else ()
 
 
 def name_and_numbers(software: Software) -> tuple[str, Version]:

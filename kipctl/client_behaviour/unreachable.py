@@ -63,10 +63,10 @@ class UnreachableBrokers:
         self, broker: int, at_us: int, under_way: Collection[Hashable] = ()
     ) -> Iterator[Event]:
         """A connection to it could not be made, or was lost with these partitions under way."""
-        one = self._brokers.setdefault(broker, _Broker(at_us))
-        one.waiting.update(under_way)
-        one.blind = one.blind or _Tries(at_us, BLIND_US)
-        are_often = [tries.once_more(at_us) for tries in (one.blind, *one.told.values())]
+        state = self._brokers.setdefault(broker, _Broker(at_us))
+        state.waiting.update(under_way)
+        state.blind = state.blind or _Tries(at_us, BLIND_US)
+        are_often = [tries.once_more(at_us) for tries in (state.blind, *state.told.values())]
         if any(are_often):
             yield Event.DEAD_LEADER_RETRIED
         if self._are_all_away(at_us):
@@ -76,7 +76,7 @@ class UnreachableBrokers:
     def _are_all_away(self, at_us: int) -> bool:
         if not self._known or not self._known <= self._brokers.keys():
             return False
-        last_us = max(self._brokers[one].since_us for one in self._known)
+        last_us = max(self._brokers[broker].since_us for broker in self._known)
         return at_us - max(last_us, self._bootstrapped_us) >= AWAY_US
 
     def answered(self, broker: int) -> None:
@@ -85,8 +85,8 @@ class UnreachableBrokers:
 
     def asked_metadata(self) -> None:
         """It looks where to go."""
-        for one in self._brokers.values():
-            one.blind = None
+        for state in self._brokers.values():
+            state.blind = None
 
     def shown(self, brokers: frozenset[int]) -> None:
         """Metadata named these, and no error."""
@@ -94,18 +94,18 @@ class UnreachableBrokers:
 
     def named(self, partition: Hashable, leader: int, at_us: int) -> None:
         """Metadata names that leader of the partition."""
-        for broker, one in self._brokers.items():
+        for broker, state in self._brokers.items():
             if leader in (broker, -1):
-                one.told.pop(partition, None)
-            elif partition in one.waiting:
-                one.told.setdefault(partition, _Tries(at_us))
+                state.told.pop(partition, None)
+            elif partition in state.waiting:
+                state.told.setdefault(partition, _Tries(at_us))
 
     def sent(self, partition: Hashable, broker: int) -> None:
         """It asks that broker for the partition."""
-        for other, one in self._brokers.items():
+        for other, state in self._brokers.items():
             if other != broker:
-                one.waiting.discard(partition)
-                one.told.pop(partition, None)
+                state.waiting.discard(partition)
+                state.told.pop(partition, None)
 
     def bootstrapped(self, connected_us: int) -> None:
         """It asks, or tries to, a bootstrap server over a connection that was made then."""

@@ -147,9 +147,11 @@ class Trace:
     def _seen(self, e: Exchange, place: Place) -> Seen:
         return Seen(self._ms(e.us), e.broker, e.version, e.tried[place])
 
-    def _since_start(self, of: "Trace") -> Sequence[Seen]:
+    def _since_start(self, trace: "Trace") -> Sequence[Seen]:
         start = self.start_us
-        return [self._seen(e, of.place) for e in of.asked if start is not None and e.us >= start]
+        return [
+            self._seen(e, trace.place) for e in trace.asked if start is not None and e.us >= start
+        ]
 
     @property
     def version(self) -> int | None:

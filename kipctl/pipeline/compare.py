@@ -111,7 +111,7 @@ class ComparedMeasure:
 
     def of_side(self, side: str) -> list[float | None]:
         """The values of a side's runs."""
-        return [value for (of, _), value in sorted(self.by_run.items()) if of == side]
+        return [value for (run_side, _), value in sorted(self.by_run.items()) if run_side == side]
 
     def _middle(self, side: str) -> float | None:
         values = [value for value in self.of_side(side) if value is not None]
@@ -152,7 +152,9 @@ class ComparedMeasure:
         """For JSON."""
 
         def by_run(side: str) -> dict[str, float | None]:
-            return {run: v for (of, run), v in sorted(self.by_run.items()) if of == side}
+            return {
+                run: v for (run_side, run), v in sorted(self.by_run.items()) if run_side == side
+            }
 
         return {
             "measure": self.measure.name,
@@ -193,7 +195,7 @@ def compare(a: Trace, b: Trace) -> Comparison:
     runs = [
         (side, run.name) for side, trace in zip(SIDES, (a, b), strict=True) for run in trace.runs
     ]
-    found: dict[str, Values] = all_at_once(
+    parts: dict[str, Values] = all_at_once(
         {
             "latencies": lambda: _latencies(a, b),
             "rates": lambda: _rates(a, b),
@@ -201,7 +203,7 @@ def compare(a: Trace, b: Trace) -> Comparison:
             "moves": lambda: _moves(a, b),
         }
     )
-    values = {name: of for part in found.values() for name, of in part.items()}
+    values = {name: run_values for part in parts.values() for name, run_values in part.items()}
     nothing = {
         measure.name: 0.0
         for measure in MEASURES
@@ -252,10 +254,11 @@ def _is_there(measure: Measure, values: Iterable[float | None]) -> bool:
     return any(value is not None for value in values)
 
 
-def _both(a: Trace, b: Trace, of: Callable[[Trace], DataFrame]) -> DataFrame:
+def _both(a: Trace, b: Trace, frame_of: Callable[[Trace], DataFrame]) -> DataFrame:
     """A frame of both traces, every row with its `side`."""
     sides = (
-        of(trace).withColumn("side", F.lit(name)) for name, trace in zip(SIDES, (a, b), strict=True)
+        frame_of(trace).withColumn("side", F.lit(name))
+        for name, trace in zip(SIDES, (a, b), strict=True)
     )
     return reduce(DataFrame.unionAll, sides)
 
@@ -264,15 +267,15 @@ def _latencies(a: Trace, b: Trace) -> Values:
     """In milliseconds, exact."""
     batches = _both(a, b, lambda trace: trace.batches)
     counts = record_counts(batches, _OF_RUN, with_failed=True).transform(coalesced)
-    found: Values = {name: {} for name in (*_LATENCIES, "service_p99")}
+    by_measure: Values = {name: {} for name in (*_LATENCIES, "service_p99")}
     for row in percentiles(counts, ("time", *_OF_RUN)).collect():
         run = (row["side"], row["run"])
         if row["time"] == "service":
-            found["service_p99"][run] = row["p99_us"] / 1000
+            by_measure["service_p99"][run] = row["p99_us"] / 1000
         else:
             for name in _LATENCIES:
-                found[name][run] = row[f"{name}_us"] / 1000
-    return found
+                by_measure[name][run] = row[f"{name}_us"] / 1000
+    return by_measure
 
 
 def _rates(a: Trace, b: Trace) -> Values:
@@ -337,20 +340,20 @@ def _moves(a: Trace, b: Trace) -> Values:
             )
         ),
     )
-    found: Values = {}
+    by_measure: Values = {}
     for row in by_client.collect():
         run, (prefix, *_) = (row["side"], row["run"]), _MOVES_OF[row["api"] or "produce"]
-        found.setdefault(f"{prefix}moves_met", {})[run] = float(row["met"])
+        by_measure.setdefault(f"{prefix}moves_met", {})[run] = float(row["met"])
         for name in waits:
             if row[name] is not None:
-                found.setdefault(f"{prefix}move_wait_{name}", {})[run] = row[name] / 1000
-    return found
+                by_measure.setdefault(f"{prefix}move_wait_{name}", {})[run] = row[name] / 1000
+    return by_measure
 
 
 def _collected(values: DataFrame) -> Values:
     """From rows side, run, what, value."""
-    found: Values = {}
+    by_measure: Values = {}
     for row in values.collect():
         if row["value"] is not None:
-            found.setdefault(row["what"], {})[row["side"], row["run"]] = row["value"]
-    return found
+            by_measure.setdefault(row["what"], {})[row["side"], row["run"]] = row["value"]
+    return by_measure

@@ -69,7 +69,7 @@ class Files:
         if self.exists(name):
             return False
         temporary = f"_{uuid.uuid4()}"
-        unseen, seen = (f"{self._folder}/{of}" for of in (temporary, name))
+        unseen, seen = (f"{self._folder}/{file}" for file in (temporary, name))
         write_text(self._spark, unseen, content)
         try:
             here = unquoted(self.uri)
@@ -91,8 +91,8 @@ class Files:
 
     def matching(self) -> list[str]:
         """The paths that the folder's wildcards stand for."""
-        found = self._system.globStatus(self._path)
-        return [status.getPath().toString() for status in found or ()]
+        statuses = self._system.globStatus(self._path)
+        return [status.getPath().toString() for status in statuses or ()]
 
 
 class ListedFiles(Files):
@@ -115,8 +115,8 @@ class ListedFiles(Files):
     def uri(self) -> str:
         """Raises UsageError when there is no file in it."""
         for file in files_below(self._spark, literally(self._folder)):
-            if found := folder_in(file, self._folder):
-                return found
+            if folder := folder_in(file, self._folder):
+                return folder
         raise UsageError(f"There is no file in {self._folder}.")
 
     def make(self) -> bool:
@@ -140,8 +140,8 @@ class ListedFiles(Files):
 def folder_in(file: str, folder: str) -> str | None:
     """The part of a file's URI that is the folder's; None of a file elsewhere. Spark quotes other
     characters than Python does: the folders on the way are counted."""
-    found = _SYSTEM.match(file)
-    start = found.end() if found else 0
+    match = _SYSTEM.match(file)
+    start = match.end() if match else 0
     path = f"/{_SYSTEM.sub('', folder).strip('/')}/"
     at = unquote(file[start:]).find(path)
     if at < 0:
@@ -224,10 +224,10 @@ def _without_links(path: Path, seen: set[Path]) -> list[Path]:
         # By its name Spark knows how a file is packed, and passes it over.
         return [path if real.suffix != path.suffix or is_hidden(real.name) else real]
     inside = [child for child in sorted(real.iterdir()) if not is_hidden(child.name)]
-    found = [_without_links(child, seen) for child in inside]
-    if found == [[child] for child in inside]:
+    by_child = [_without_links(child, seen) for child in inside]
+    if by_child == [[child] for child in inside]:
         return [real]
-    return [place for places in found for place in places]
+    return [place for places in by_child for place in places]
 
 
 def is_hidden(name: str) -> bool:

@@ -83,13 +83,13 @@ def parse_gate(text: str, units: Mapping[str, str]) -> Gate:
 
     Raises UsageError for what is no condition, an unknown measure, or a time for a count.
     """
-    found = _CONDITION.fullmatch(text)
-    if not found:
+    match = _CONDITION.fullmatch(text)
+    if not match:
         raise UsageError(
             f"--fail-if {text!r} is no condition.",
             "Write MEASURE > +10%, MEASURE < -5%, or MEASURE > 50ms.",
         )
-    measure, unit = found["measure"], found["unit"]
+    measure, unit = match["measure"], match["unit"]
     if measure not in units:
         raise UsageError(
             f"--fail-if {text!r}: no measure {measure!r}.", f"There are: {list_of(units)}."
@@ -99,14 +99,14 @@ def parse_gate(text: str, units: Mapping[str, str]) -> Gate:
         raise UsageError(f"--fail-if {text!r}: {measure} is not a time; leave {unit!r} out.")
     if unit == "" and is_time:
         raise UsageError(f"--fail-if {text!r}: say of the number whether it is %, us, ms or s.")
-    number = float(found["number"]) * _MS.get(unit, 1.0)
+    number = float(match["number"]) * _MS.get(unit, 1.0)
     return Gate(
         text=" ".join(text.split()),
         measure=measure,
-        comparison=found["comparison"],
-        threshold=-number if found["sign"] == "-" else number,
+        comparison=match["comparison"],
+        threshold=-number if match["sign"] == "-" else number,
         relative=unit == "%",
-        signed=bool(found["sign"]),
+        signed=bool(match["sign"]),
     )
 
 

@@ -144,7 +144,7 @@ def open_runs(
             replace(run, description=run.description | {"arm": arms.get(run.path, run.arm)})
             for run in runs
         )
-    found = _runs_with(spark, runs)
+    by_dataset = _runs_with(spark, runs)
     actions = [row for run in runs for row in action_rows(run)]
     told = [
         run.name for run in runs if run.is_of_tap and "moves" in folder_at(spark, run.path).names()
@@ -152,9 +152,11 @@ def open_runs(
     read = [name for name in READ if told or name != "moves"]
     return Trace(
         runs,
-        **{name: _read(spark, name, runs, found[name]) for name in read},
+        **{name: _read(spark, name, runs, by_dataset[name]) for name in read},
         actions=_local(spark, ACTIONS, actions),
-        present=frozenset([name for name in READ if found[name]] + ["actions"] * bool(actions)),
+        present=frozenset(
+            [name for name in READ if by_dataset[name]] + ["actions"] * bool(actions)
+        ),
         told_moves=tuple(told),
     )
 
@@ -205,7 +207,7 @@ def _runs_with(spark: SparkSession, runs: Sequence[RecordedRun]) -> dict[str, li
     Raises PipelineError for files whose columns are not those of the dataset: a column that was
     called otherwise would be read as null in every row.
     """
-    found: dict[str, list[RecordedRun]] = {name: [] for name in READ}
+    by_dataset: dict[str, list[RecordedRun]] = {name: [] for name in READ}
     elsewhere = []
     for run in runs:
         if folder := run.local_folder:
@@ -215,8 +217,8 @@ def _runs_with(spark: SparkSession, runs: Sequence[RecordedRun]) -> dict[str, li
             names = folder_at(spark, run.path).names()
         for name in READ:
             if name in names:
-                found[name].append(run)
-    for run in found["batches"]:
+                by_dataset[name].append(run)
+    for run in by_dataset["batches"]:
         if "interval_ns" not in run.description:
             raise PipelineError(
                 f"{run.path}/{RUN_FILE} does not say interval_ns: when records were due is not "
@@ -224,10 +226,12 @@ def _runs_with(spark: SparkSession, runs: Sequence[RecordedRun]) -> dict[str, li
                 "It is 0 for a run without a rate.",
             )
     for name in READ:
-        if folders := [literally(f"{run.path}/{name}") for run in found[name] if run in elsewhere]:
+        if folders := [
+            literally(f"{run.path}/{name}") for run in by_dataset[name] if run in elsewhere
+        ]:
             schema = spark.read.option("mergeSchema", "true").parquet(*folders).schema
             _check_columns(folders[0], name, {f.name: f.dataType for f in schema})
-    return found
+    return by_dataset
 
 
 def rows_in(folder: Path, dataset: str) -> int:

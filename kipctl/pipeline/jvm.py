@@ -228,8 +228,8 @@ def of_kept_rows(kept: DataFrame) -> DataFrame:
     session = kept.sparkSession
     jvm, java_session = session._jvm, session._jsparkSession
     assert jvm is not None
-    found = java_session.sharedState().cacheManager().lookupCachedData(kept._jdf)
-    rows = found.get().cachedRepresentation()
+    cached = java_session.sharedState().cacheManager().lookupCachedData(kept._jdf)
+    rows = cached.get().cachedRepresentation()
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, rows), session)
 
 
@@ -282,9 +282,9 @@ def write_text(session: SparkSession, text: str, content: str) -> None:
 
 def schema_of(schema: pa.Schema) -> StructType:
     """Spark's own name for it."""
-    found = from_arrow_schema(schema)
-    assert isinstance(found, StructType)
-    return found
+    spark_schema = from_arrow_schema(schema)
+    assert isinstance(spark_schema, StructType)
+    return spark_schema
 
 
 def of_table(session: SparkSession, table: pa.Table) -> DataFrame:

@@ -54,8 +54,8 @@ def bands(
             )
     groups: dict[object, list[tuple[str, int]]] = {}
     for key in sorted(histories):
-        of = key if len(histories) <= MOST_BANDS else histories[key].leaders
-        groups.setdefault(of, []).append(key)
+        group_key = key if len(histories) <= MOST_BANDS else histories[key].leaders
+        groups.setdefault(group_key, []).append(key)
     in_order = list(groups.values())
     if len(histories) > MOST_BANDS:
         in_order.sort(key=len, reverse=True)

@@ -78,16 +78,16 @@ def report_document(
         "arms": partial(_by_arm, source, analysis),
         "timelines": partial(_timelines, source, shown, spans, bucket_us),
     }
-    found = all_at_once(asked)
+    answers = all_at_once(asked)
     return {
         "analysis": analysis,
         "bucket_us": bucket_us,
         "runs": [_described(run, spans.get(run.name), source.trace) for run in runs],
-        "latencies": found["latencies"],
-        "waits": found["waits"],
-        "slowest": found["slowest"],
-        "arms": found["arms"],
-        "timelines": found["timelines"],
+        "latencies": answers["latencies"],
+        "waits": answers["waits"],
+        "slowest": answers["slowest"],
+        "arms": answers["arms"],
+        "timelines": answers["timelines"],
     }
 
 
@@ -161,11 +161,11 @@ def _collected(frame: DataFrame, *order: str) -> Rows:
 def _by_arm(source: Source, analysis: AnalysisDocument) -> TablesByArm:
     tables = tuple(table for table in TABLES if table.name in _ARM_TABLES)
     if len(source.trace.runs) == 1:  # by run and arm is by arm
-        found = {name: rows for name, rows in analysis.items() if name in _ARM_TABLES}
+        by_table = {name: rows for name, rows in analysis.items() if name in _ARM_TABLES}
     else:
         answers = collected(makes(source, Question(("arm",), tables=tables)))
-        found = {name: answers[name].rows if name in answers else [] for name in _ARM_TABLES}
-    return cast(TablesByArm, found)
+        by_table = {name: answers[name].rows if name in answers else [] for name in _ARM_TABLES}
+    return cast(TablesByArm, by_table)
 
 
 def _latencies(source: Source) -> Rows:
@@ -176,24 +176,24 @@ def _latencies(source: Source) -> Rows:
 
 def _waits(source: Source) -> Rows:
     """By run, arm and api how many moved leaders made a client wait up to so long."""
-    found = moves_met(source).filter("wait_us is not null").withColumn("bin", _bin("wait_us"))
-    return _binned(found, ("run", "arm", "api"), F.count("*"))
+    moves = moves_met(source).filter("wait_us is not null").withColumn("bin", _bin("wait_us"))
+    return _binned(moves, ("run", "arm", "api"), F.count("*"))
 
 
 def _binned(frame: DataFrame, keys: tuple[str, ...], count: Column) -> Rows:
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    by_key: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in _collected(frame.groupBy(*keys, "bin").agg(count.alias("count")), *keys, "bin"):
         key = tuple(row[name] for name in keys)
-        of_key = found.setdefault(key, {**dict(zip(keys, key, strict=True)), "bins": []})
+        of_key = by_key.setdefault(key, {**dict(zip(keys, key, strict=True)), "bins": []})
         of_key["bins"].append((bin_edge_us(row["bin"]), row["count"]))
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _slowest(source: Source) -> Rows:
     """The redirected batches and Fetches that took longest, each with its `failed_attempts`, and of
     a batch when it was to be sent (`intended_us`)."""
     slowest = redirected(source).orderBy(F.desc("latency_us"), *_EPISODE).limit(MOST_SLOWEST)
-    found = [row.asDict() for row in slowest.collect()]
+    episodes = [row.asDict() for row in slowest.collect()]
     named = slowest.select(*(F.col(name).alias(f"_{name}") for name in _EPISODE))
     same = reduce(Column.__and__, (F.col(name).eqNullSafe(F.col(f"_{name}")) for name in _EPISODE))
     columns = (
@@ -219,12 +219,12 @@ def _slowest(source: Source) -> Rows:
     rows = intended.agg(F.min("intended_us").alias("intended_us")).collect()
     intended_us = {tuple(row)[:-1]: row["intended_us"] for row in rows}
     return [
-        batch
+        episode
         | {
-            "failed_attempts": by_batch[tuple(batch[name] for name in _EPISODE)],
-            "intended_us": intended_us.get(tuple(batch[name] for name in BATCH)),
+            "failed_attempts": by_batch[tuple(episode[name] for name in _EPISODE)],
+            "intended_us": intended_us.get(tuple(episode[name] for name in BATCH)),
         }
-        for batch in found
+        for episode in episodes
     ]
 
 
@@ -249,8 +249,8 @@ def _timelines(
             ("run", "cause"),
         ),
     }
-    found = all_at_once(asked)
-    by_window = found["latency"]["latency"].rows if found["latency"] else []
+    answers = all_at_once(asked)
+    by_window = answers["latency"]["latency"].rows if answers["latency"] else []
     of_run = {run.name: run for run in part.trace.runs}
     return [
         {
@@ -261,8 +261,8 @@ def _timelines(
             "latency": [
                 row for row in by_window if row["run"] == name and row["time"] == "latency"
             ],
-            "refused": [row for row in found["refused"] if row["run"] == name],
-            "metadata": [row for row in found["metadata"] if row["run"] == name],
+            "refused": [row for row in answers["refused"] if row["run"] == name],
+            "metadata": [row for row in answers["metadata"] if row["run"] == name],
             "leaders": _leaders(source, of_run[name], spans[name]),
         }
         for name in shown

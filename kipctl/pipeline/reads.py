@@ -61,12 +61,12 @@ def flip_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFr
     served = (F.col("error") == 0) & F.col("preferred_read_replica").isNull()
     in_turn = Window.partitionBy(*partition).orderBy("time_us", "fetch_offset")
 
-    def changes(of: Column) -> Column:
+    def changes(column: Column) -> Column:
         """Whether the value, where there is one, is another than the one before it."""
-        previous = F.last(of, ignorenulls=True).over(
+        previous = F.last(column, ignorenulls=True).over(
             in_turn.rowsBetween(Window.unboundedPreceding, -1)
         )
-        return of != previous
+        return column != previous
 
     of_partition = (
         reads.select(

@@ -76,20 +76,20 @@ def runs_at(spark: SparkSession, paths: Sequence[str]) -> tuple[RecordedRun, ...
 
 def _runs_in(spark: SparkSession, path: str) -> list[RecordedRun]:
     if Path(path).exists():
-        found = _run_files(Path(path))
+        texts = _run_files(Path(path))
     else:
         there = folder_at(spark, path)
         if there.exists() and there.exists(RUN_FILE):
-            found = {path.rstrip("/"): there.text(RUN_FILE)}
+            texts = {path.rstrip("/"): there.text(RUN_FILE)}
         else:
             pattern = literally(path) if there.exists() else path
             files = folder_at(spark, f"{pattern}/{RUN_FILE}").matching()
             files += folder_at(spark, f"{pattern}/*/{RUN_FILE}").matching()
             folders = [file.removesuffix(f"/{RUN_FILE}") for file in sorted(files)]
-            found = {folder: folder_at(spark, folder).text(RUN_FILE) for folder in folders}
-    if not found:
+            texts = {folder: folder_at(spark, folder).text(RUN_FILE) for folder in folders}
+    if not texts:
         raise no_run(path, Path(path).exists() or folder_at(spark, path).exists())
-    return [_described(folder, text) for folder, text in found.items()]
+    return [_described(folder, text) for folder, text in texts.items()]
 
 
 def _run_files(folder: Path) -> dict[str, str]:

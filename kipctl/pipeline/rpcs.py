@@ -152,7 +152,7 @@ def _inferred_cause(new_topics_are_known: bool) -> Column:
     more = F.col("topics") > F.col("_most_topics")
     new = F.coalesce(F.col("new_topics") > 0, more) if new_topics_are_known else more
     age = F.col("_age_us")
-    apart = (F.abs(age - F.col(f"_age_{of}_us")) for of in ("before", "after"))
+    apart = (F.abs(age - F.col(f"_age_{side}_us")) for side in ("before", "after"))
     is_regular = (age >= LEAST_PERIOD_US) & (F.least(*apart) <= _LIKE * age)
     rules = (
         (refused, MetadataCause.LEADER_CHANGE),

@@ -151,5 +151,5 @@ def defaults(environment: Mapping[str, str]) -> dict[str, str]:
 
 def properties(text: str) -> dict[str, str]:
     """The settings in a spark-defaults.conf: a name and its value a line, apart by space or =."""
-    found = map(_PROPERTY.fullmatch, text.splitlines())
-    return {match[1]: match[2] for match in found if match}
+    matches = map(_PROPERTY.fullmatch, text.splitlines())
+    return {match[1]: match[2] for match in matches if match}

@@ -119,7 +119,9 @@ class Table:
         names = (name for columns in self.columns for name in columns.written_out)
         parts = _parts(name for name in names if name not in own)
         # As text, which is one call of the JVM for all.
-        declared = (f"{_declared(name, of, made.columns)} as {name}" for name, of in parts.items())
+        declared = (
+            f"{_declared(name, nested, made.columns)} as {name}" for name, nested in parts.items()
+        )
         return made.selectExpr(*own, *declared)
 
 
@@ -142,13 +144,14 @@ def _declared(name: str, within: _Parts, columns: Collection[str]) -> str:
     `longer`."""
     if within:
         inner = (
-            f"'{part}', {_declared(f'{name}.{part}', of, columns)}" for part, of in within.items()
+            f"'{part}', {_declared(f'{name}.{part}', nested, columns)}"
+            for part, nested in within.items()
         )
         return f"named_struct({', '.join(inner)})"
     head, _, part = name.rpartition(".")
-    of = head.rpartition(".")[2].removesuffix("_ms")
-    for as_it_is in (part, f"{of}_{part}"):
+    prefix = head.rpartition(".")[2].removesuffix("_ms")
+    for as_it_is in (part, f"{prefix}_{part}"):
         if as_it_is in columns:
             return as_it_is
     plain = f"{part.removesuffix('_ms')}_us"
-    return f"{f'{of}_{plain}' if f'{of}_{plain}' in columns else plain} / 1000"
+    return f"{f'{prefix}_{plain}' if f'{prefix}_{plain}' in columns else plain} / 1000"

@@ -25,8 +25,8 @@ def written_into(text: str, tables: Iterable[Table]) -> str:
         section = re.compile(
             rf"(^## {table.name}\n(?:(?!^## ).*\n)*?)Keys.*\n\n(?:\|.*(?:\n|\Z))+", re.MULTILINE
         )
-        text, found = section.subn(lambda at, of=table: f"{at[1]}{as_markdown(of)}\n", text)  # type: ignore[misc]
-        if found != 1:
+        text, count = section.subn(lambda at, table=table: f"{at[1]}{as_markdown(table)}\n", text)  # type: ignore[misc]
+        if count != 1:
             raise ValueError(f"{DOCS} has no section {table.name} with keys and columns")
     return text
 

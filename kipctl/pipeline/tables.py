@@ -44,16 +44,16 @@ def moves_met(source: Source) -> DataFrame:
 
 
 def _moves(source: Source, keys: list[str]) -> DataFrame:
-    found = moves_met(source)
+    moves = moves_met(source)
     if "action" in keys:
-        found = with_last_action(found, source.trace.actions, "first_error_us")
-    return move_table(found, keys)
+        moves = with_last_action(moves, source.trace.actions, "first_error_us")
+    return move_table(moves, keys)
 
 
 def _actions(source: Source, keys: list[str]) -> DataFrame:
     trace = source.trace
-    found = action_table(trace.actions, trace.batches, source.failed, trace.reads)
-    return source.within(found, "called_us")
+    actions = action_table(trace.actions, trace.batches, source.failed, trace.reads)
+    return source.within(actions, "called_us")
 
 
 def with_causes(source: Source) -> DataFrame:

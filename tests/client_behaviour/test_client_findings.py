@@ -108,31 +108,33 @@ CASES: list[tuple[Mapping[Fact, int], str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("facts", "found"), CASES)
-def test_what_facts_come_to(facts: Mapping[Fact, int], found: str | None) -> None:
-    assert [of.finding.id for of in seen(facts, NOBODY)] == ([found] if found else [])
+@pytest.mark.parametrize(("facts", "finding_id"), CASES)
+def test_what_facts_come_to(facts: Mapping[Fact, int], finding_id: str | None) -> None:
+    assert [entry.finding.id for entry in seen(facts, NOBODY)] == (
+        [finding_id] if finding_id else []
+    )
 
 
 def test_every_finding_is_in_the_table_above() -> None:
-    assert {found for _, found in CASES} == {*FINDINGS, None}
+    assert {finding_id for _, finding_id in CASES} == {*FINDINGS, None}
 
 
 def test_the_worst_comes_first_and_then_the_most_frequent() -> None:
     facts = Counter({LOOP: 2, UNREFRESHED: 3, Event.ALIKE_METADATA: 9, refused(B): 5})
-    found = seen(facts, NOBODY)
-    assert [(of.finding.id, of.times.seen) for of in found] == [
+    findings = seen(facts, NOBODY)
+    assert [(entry.finding.id, entry.times.seen) for entry in findings] == [
         ("hint-hot-loop", 2),
         ("metadata-storm", 9),
         ("hint-ignored", 5),
         ("hint-no-refresh", 3),
     ]
-    assert found[0].times == (2, 10)
+    assert findings[0].times == (2, 10)
 
 
 def test_of_namesakes_only_what_brokers_do_is_said() -> None:
     facts = Counter({LOOP: 2, ELSEWHERE: 3, Event.ALIKE_METADATA: 9})
-    found = seen(facts, NOBODY, [Doubt.NAMESAKES])
-    assert [of.finding.id for of in found] == ["endpoint-differs"]
+    findings = seen(facts, NOBODY, [Doubt.NAMESAKES])
+    assert [entry.finding.id for entry in findings] == ["endpoint-differs"]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +191,6 @@ def test_each_is_said_in_plain_sentences(finding) -> None:
 
 
 def test_a_fact_says_at_once_of_what_it_is_a_sign() -> None:
-    assert [of.id for of in matching(LOOP)] == ["hint-hot-loop"]
+    assert [finding.id for finding in matching(LOOP)] == ["hint-hot-loop"]
     assert matching(GOOD) == ()
-    assert [of.id for of in matching(Event.OTHERS_CUT)] == ["other-connections-cut"]
+    assert [finding.id for finding in matching(Event.OTHERS_CUT)] == ["other-connections-cut"]

@@ -24,9 +24,9 @@ def played(script: str) -> Episode:
             is_named = is_named or word == "named"
             episode.metadata_answered()
             continue
-        found = WORD.fullmatch(word)
-        assert found, word
-        kind, broker, ms, leader, epoch, fault, leads = found.groups()
+        match = WORD.fullmatch(word)
+        assert match, word
+        kind, broker, ms, leader, epoch, fault, leads = match.groups()
         now_us = int(ms) * 1000
         if kind == "s":
             assert episode is not None

@@ -20,18 +20,18 @@ IGNORED, TWICE = Event.REPLICA_IGNORED, Event.READ_TWICE
 
 
 def played(script: str) -> list[Event]:
-    reads, last_us, found = ReplicaReads(), 0, []
+    reads, last_us, events = ReplicaReads(), 0, []
     for word in script.split():
-        of = WORD.fullmatch(word)
-        assert of, word
-        at_us = round(float(of["s"]) * 1e6)
-        sent_us = {"~": last_us - 1000, "^": last_us + 1000}.get(of["asked"], at_us - 10)
-        offset, next_offset = int(of["at"] or 0), int(of["next"] or 0)
-        named, error = int(of["named"] or -1), int(of["error"] or 0)
-        answer = Answer(int(of["broker"]), sent_us, at_us, named, error, offset, next_offset)
-        found += reads.answered("orders-0", answer)
+        match = WORD.fullmatch(word)
+        assert match, word
+        at_us = round(float(match["s"]) * 1e6)
+        sent_us = {"~": last_us - 1000, "^": last_us + 1000}.get(match["asked"], at_us - 10)
+        offset, next_offset = int(match["at"] or 0), int(match["next"] or 0)
+        named, error = int(match["named"] or -1), int(match["error"] or 0)
+        answer = Answer(int(match["broker"]), sent_us, at_us, named, error, offset, next_offset)
+        events += reads.answered("orders-0", answer)
         last_us = at_us
-    return found
+    return events
 
 
 def every(seconds: int, *words: str, times: int = 5) -> str:
@@ -43,7 +43,7 @@ def every(seconds: int, *words: str, times: int = 5) -> str:
 
 
 @pytest.mark.parametrize(
-    ("script", "found"),
+    ("script", "events"),
     [
         ("1:0-5@0 1:5-9@1", []),
         ("1>3@0 3:0-5@0.1 3:5-9@0.2 3:9-12@0.3", []),
@@ -81,8 +81,8 @@ def every(seconds: int, *words: str, times: int = 5) -> str:
         ("1>3@0 3:0-9@1 1:5-12@60", []),
     ],
 )
-def test_what_a_consumer_does_with_replicas(script: str, found: list[Event]) -> None:
-    assert played(script) == found
+def test_what_a_consumer_does_with_replicas(script: str, events: list[Event]) -> None:
+    assert played(script) == events
 
 
 def test_partitions_of_which_none_was_named_are_not_kept() -> None:

@@ -216,13 +216,18 @@ def answers_are_taken_in_the_order_of_requests(patch: Patch) -> None:
         answer = read_fetch(version, frame)
         indices = sorted(fetched.partition for fetched in answer.partitions)
         pairs = zip(answer.partitions, indices, strict=True)
-        return answer._replace(partitions=[of._replace(partition=index) for of, index in pairs])
+        return answer._replace(
+            partitions=[fetched._replace(partition=index) for fetched, index in pairs]
+        )
 
     patch.setattr(consumer, "read_fetch", read)
 
 
 def draft_hints_are_followed(patch: Patch) -> None:
-    _hints(patch, lambda self, of, hint: apply_hint(self, of, hint._replace(is_draft=False)))
+    _hints(
+        patch,
+        lambda self, partition, hint: apply_hint(self, partition, hint._replace(is_draft=False)),
+    )
 
 
 def retries_are_sent_in_any_order(patch: Patch) -> None:
@@ -258,9 +263,9 @@ def _replicas_are_left(patch: Patch, after: Callable[[int], bool]) -> None:
     """After these errors alone."""
     refused, clear, is_left = Consumer._refused, PreferredReadReplica.clear, [False]
 
-    def refused_so(self: Any, asked: Any, fetched: Any, *of: Any) -> None:
+    def refused_so(self: Any, asked: Any, fetched: Any, *args: Any) -> None:
         is_left[0] = after(fetched.error_code)
-        refused(self, asked, fetched, *of)
+        refused(self, asked, fetched, *args)
         is_left[0] = False
 
     def broker_to_read(self: PreferredReadReplica, leader: int, usable: Any, now_us: int) -> int:
@@ -278,8 +283,8 @@ def replicas_that_refuse_are_kept(patch: Patch) -> None:
 def offsets_out_of_a_replica_s_range_are_reset(patch: Patch) -> None:
     refused = Consumer._refused
 
-    def reset(self: Any, asked: Any, *of: Any) -> None:
-        refused(self, asked, *of)
+    def reset(self: Any, asked: Any, *args: Any) -> None:
+        refused(self, asked, *args)
         partition = asked.partition
         if partition.state is State.CHECK:
             partition.state, partition.offset = State.READY, 0
@@ -294,7 +299,7 @@ def replicas_that_hang_up_are_kept(patch: Patch) -> None:
 def leases_are_short(patch: Patch) -> None:
     named = PreferredReadReplica.set
     patch.setattr(
-        PreferredReadReplica, "set", lambda self, *of: named(self, *of[:2], _SHORT_LEASE_US)
+        PreferredReadReplica, "set", lambda self, *args: named(self, *args[:2], _SHORT_LEASE_US)
     )
 
 
@@ -308,9 +313,9 @@ def offsets_that_were_deleted_are_waited_for(patch: Patch) -> None:
 def replicas_that_refuse_otherwise_are_kept(patch: Patch) -> None:
     refused, clear, is_kept = Consumer._refused, PreferredReadReplica.clear, [False]
 
-    def refused_so(self: Any, asked: Any, fetched: Any, *of: Any) -> None:
+    def refused_so(self: Any, asked: Any, fetched: Any, *args: Any) -> None:
         is_kept[0] = fetched.error_code in Errors.errors
-        refused(self, asked, fetched, *of)
+        refused(self, asked, fetched, *args)
         is_kept[0] = False
 
     patch.setattr(Consumer, "_refused", refused_so)
@@ -320,8 +325,8 @@ def replicas_that_refuse_otherwise_are_kept(patch: Patch) -> None:
 def offsets_that_are_not_there_yet_are_reset(patch: Patch) -> None:
     refused = Consumer._refused
 
-    def reset(self: Any, asked: Any, fetched: Any, *of: Any) -> None:
-        refused(self, asked, fetched, *of)
+    def reset(self: Any, asked: Any, fetched: Any, *args: Any) -> None:
+        refused(self, asked, fetched, *args)
         if fetched.error_code == ErrorCode.OFFSET_NOT_AVAILABLE:
             asked.partition.offset = 0
 
@@ -356,9 +361,9 @@ def metadata_does_not_grow_old(patch: Patch) -> None:
 def topics_are_never_idle(patch: Patch) -> None:
     answered = TopicsInUse.answered
 
-    def kept(self: Any, *of: Any) -> list[str]:
+    def kept(self: Any, *args: Any) -> list[str]:
         self.idle_us = _LONG_US
-        return answered(self, *of)
+        return answered(self, *args)
 
     patch.setattr(TopicsInUse, "answered", kept)
 
@@ -366,8 +371,8 @@ def topics_are_never_idle(patch: Patch) -> None:
 def metadata_is_asked_for_again_soon(patch: Patch) -> None:
     completed = MetadataPolicy._completed
 
-    def soon(self: Any, *of: Any, **more: Any) -> None:
-        completed(self, *of, **more)
+    def soon(self: Any, *args: Any, **more: Any) -> None:
+        completed(self, *args, **more)
         self._wait_us = 5000  # without any wait a scene of 526-6 has 150,000 requests
 
     patch.setattr(MetadataPolicy, "_completed", soon)
@@ -376,9 +381,9 @@ def metadata_is_asked_for_again_soon(patch: Patch) -> None:
 def metadata_with_an_error_is_of_no_use(patch: Patch) -> None:
     apply = MetadataUpdater._apply
 
-    def whole(self: Any, brokers: Any, topics: Any, *of: Any) -> tuple[bool, bool]:
+    def whole(self: Any, brokers: Any, topics: Any, *args: Any) -> tuple[bool, bool]:
         is_whole = not any(topic.error_code for topic in topics)
-        return apply(self, brokers, topics if is_whole else [], *of)
+        return apply(self, brokers, topics if is_whole else [], *args)
 
     patch.setattr(MetadataUpdater, "_apply", whole)
 
@@ -400,8 +405,8 @@ def rebootstraps_are_not_made(patch: Patch) -> None:
 def throttles_of_good_answers_are_ignored(patch: Patch) -> None:
     read_response = producer.read_response
 
-    def read(*of: Any) -> Any:
-        answers, throttle_ms = read_response(*of)
+    def read(*args: Any) -> Any:
+        answers, throttle_ms = read_response(*args)
         return answers, throttle_ms if any(answer.error for answer in answers) else 0
 
     patch.setattr(producer, "read_response", read)

@@ -119,8 +119,8 @@ def test_a_fault_fails_its_own_rule_and_no_other(
     loopback.do(lambda: put(loopback.cluster))
     said = held(loopback)
     assert said.status == 7, said
-    found = verdicts(said)
-    assert {rule for rule, status in found.items() if status == "FAIL"} == rules
+    statuses = verdicts(said)
+    assert {rule for rule, status in statuses.items() if status == "FAIL"} == rules
 
 
 def test_what_is_known_to_fail_is_no_status_7(loopback: Loopback, tmp_path: Path) -> None:

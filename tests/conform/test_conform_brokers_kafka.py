@@ -57,13 +57,13 @@ def test_real_brokers_pass_and_what_a_relay_leaks_is_found(
     words = ("conform", "broker", "--topic", topic, "-o", "json", "--bootstrap-server")
     said = kipctl(*words, lab.bootstrap_server)
     assert said.status == 0, said
-    found = {rule["rule"]: rule["status"] for rule in json.loads(said.out)["rules"]}
-    assert found == dict.fromkeys([claim.id for claim in BROKER_CLAIMS], "PASS")
+    statuses = {rule["rule"]: rule["status"] for rule in json.loads(said.out)["rules"]}
+    assert statuses == dict.fromkeys([claim.id for claim in BROKER_CLAIMS], "PASS")
     with Cluster(lab.bootstrap_server) as cluster:
         assert set(take_snapshot(cluster, [topic]).leaders_per_broker.values()) == {1}
 
     said = kipctl(*words, relayed)
     assert said.status == 7, said
-    found = {rule["rule"]: rule["status"] for rule in json.loads(said.out)["rules"]}
-    failed = {rule for rule, status in found.items() if status == "FAIL"}
+    statuses = {rule["rule"]: rule["status"] for rule in json.loads(said.out)["rules"]}
+    failed = {rule for rule, status in statuses.items() if status == "FAIL"}
     assert failed == {"broker-produce-endpoint", "broker-fetch-endpoint"}

@@ -126,7 +126,7 @@ def test_what_a_machine_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.status == 2, said
     assert "The preset franz-go-1.22.3 cannot be had here: There is no go on this" in said.err
     listed = json.loads(kipctl("conform", "list", "-o", "json").out)["presets"]
-    assert {one["name"]: one["available"] for one in listed}["franz-go-1.22.3"] is False
+    assert {preset["name"]: preset["available"] for preset in listed}["franz-go-1.22.3"] is False
 
 
 def test_lists_and_pages() -> None:

@@ -284,8 +284,8 @@ def test_who_follows_no_hint_is_not_asked_how(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(conform, "self_test", lambda role: 1.0)
     monkeypatch.setattr(conform, "run_rule", lambda rule, *_: Verdict(rule.id, F, ""))
     rules = chosen("951-9,951-7,951-1", Role.PRODUCER)
-    found = conform.run_rules(rules, Client(("mine",), Role.PRODUCER), print)
-    assert [(v.rule, v.status) for v in found] == [
+    outcomes = conform.run_rules(rules, Client(("mine",), Role.PRODUCER), print)
+    assert [(v.rule, v.status) for v in outcomes] == [
         ("951-1", F), ("951-7", F), ("951-9", Status.NOT_APPLICABLE)
     ]  # fmt: skip
     for number, rule in enumerate(RULES):

@@ -69,7 +69,7 @@ def test_each_rule_has_a_fault_of_its_own() -> None:
 @campaign
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.put.__name__)
 def test_a_fault_fails_its_own_rule_and_no_other(fault: Fault) -> None:
-    found = {}
+    statuses = {}
     others = [
         r for r in RULES if r.id not in {fault.rule, *fault.implied} and fault.role in r.least
     ]
@@ -77,6 +77,6 @@ def test_a_fault_fails_its_own_rule_and_no_other(fault: Fault) -> None:
     for rule in (BY_ID[fault.rule], *chosen):
         with pytest.MonkeyPatch.context() as patch:
             fault.put(patch)
-            found[rule.id] = rule().judged(played(rule, fault.role)).status
-    assert found.pop(fault.rule) is fault.status
-    assert Status.FAIL not in found.values(), found
+            statuses[rule.id] = rule().judged(played(rule, fault.role)).status
+    assert statuses.pop(fault.rule) is fault.status
+    assert Status.FAIL not in statuses.values(), statuses

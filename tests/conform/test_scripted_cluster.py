@@ -70,10 +70,10 @@ def numbered(sequence: int, epoch: int = 0) -> bytes:
     return batch_header(0, 1, 0, 4000, epoch, sequence, content) + bytes(content)
 
 
-def fetched(cluster: Cluster, offset: int, epoch: int = -1, broker: int = 1, **of: Any) -> Any:
+def fetched(cluster: Cluster, offset: int, epoch: int = -1, broker: int = 1, **fields: Any) -> Any:
     partition = FetchPartition(0, epoch, offset, partition_max_bytes=999)
     topic = FetchTopic(topic_id=cluster.topics["t"], partitions=(partition,))
-    answer = asked(cluster, FetchRequest(topics=(topic,), **of), 16, broker)
+    answer = asked(cluster, FetchRequest(topics=(topic,), **fields), 16, broker)
     return answer.responses[0].partitions[0]
 
 
@@ -325,8 +325,8 @@ def test_partitions_are_refused_as_scripts_say_and_that_is_noted(cluster: Cluste
 
 
 def test_a_group_of_one_member_joins_commits_and_leaves(cluster: Cluster) -> None:
-    found = asked(cluster, FindCoordinatorRequest(coordinator_keys=("g",)), 4, broker=2)
-    assert [(c.key, c.node_id) for c in found.coordinators] == [("g", 1)]
+    answer = asked(cluster, FindCoordinatorRequest(coordinator_keys=("g",)), 4, broker=2)
+    assert [(c.key, c.node_id) for c in answer.coordinators] == [("g", 1)]
     protocols = (JoinGroupProtocol("range", b"all"),)
     join = JoinGroupRequest("g", 10_000, protocol_type="consumer", protocols=protocols)
     assert asked(cluster, join, 9, broker=2).error_code == ErrorCode.NOT_COORDINATOR
@@ -350,14 +350,16 @@ def test_a_group_of_one_member_joins_commits_and_leaves(cluster: Cluster) -> Non
         told = asked(cluster, fetch, 9).groups[0].topics[0].partitions[0]
         assert told.committed_offset == 7
     id, other = cluster.topics["t"], UUID(int=9)
-    by_id = tuple(OffsetCommitTopic(topic_id=of, partitions=partitions) for of in (id, other))
+    by_id = tuple(
+        OffsetCommitTopic(topic_id=topic_id, partitions=partitions) for topic_id in (id, other)
+    )
     committed = asked(cluster, OffsetCommitRequest("g", topics=by_id), 10).topics
     assert [(topic.topic_id, topic.partitions[0].error_code) for topic in committed] == [
         (id, 0),
         (other, ErrorCode.UNKNOWN_TOPIC_ID),
     ]
-    for of in (None, (OffsetFetchTopic(topic_id=id, partition_indexes=(0,)),)):
-        fetch = OffsetFetchRequest(groups=(OffsetFetchGroup("g", topics=of),))
+    for named_topics in (None, (OffsetFetchTopic(topic_id=id, partition_indexes=(0,)),)):
+        fetch = OffsetFetchRequest(groups=(OffsetFetchGroup("g", topics=named_topics),))
         (topic,) = asked(cluster, fetch, 10).groups[0].topics
         assert (topic.topic_id, topic.partitions[0].committed_offset) == (id, 7)
     leave = LeaveGroupRequest("g", members=(LeavingMember(joined.member_id),))

@@ -22,13 +22,13 @@ from kipctl.protocol.records import one_record_batch
 BATCH = one_record_batch(b"a")
 
 
-def fetch(cluster: Cluster, offsets: dict[int, int], **of: Any) -> Any:
+def fetch(cluster: Cluster, offsets: dict[int, int], **fields: Any) -> Any:
     """The answer to a Fetch that does not wait."""
     partitions = tuple(
         FetchPartition(p, fetch_offset=at, partition_max_bytes=999) for p, at in offsets.items()
     )
     topics = (FetchTopic("t", partitions=partitions),) if offsets else ()
-    return asked(cluster, FetchRequest(topics=topics, max_wait_ms=0, **of), 12)
+    return asked(cluster, FetchRequest(topics=topics, max_wait_ms=0, **fields), 12)
 
 
 def read_of(answer: Any) -> dict[int, tuple[int, int]]:

@@ -41,13 +41,13 @@ def of_schema(
 
 def rows_by(table: DataFrame, *keys: str) -> dict[Any, Row]:
     """The rows of a table by their keys (a tuple if there are several), which are left out."""
-    found: dict[Any, Row] = {}
+    rows: dict[Any, Row] = {}
     for row in table.collect():
         values = row.asDict()
         key = tuple(values.pop(name) for name in keys)
-        assert key not in found
-        found[key if len(key) > 1 else key[0]] = values
-    return found
+        assert key not in rows
+        rows[key if len(key) > 1 else key[0]] = values
+    return rows
 
 
 def only(table: DataFrame) -> Row:

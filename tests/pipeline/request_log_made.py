@@ -90,7 +90,7 @@ def produced(
     if leader >= 0:
         answer["currentLeader"] = {"leaderId": leader, "leaderEpoch": epoch}
         given = (leader,) if endpoints is None else endpoints
-        response = {"nodeEndpoints": [endpoint(of) for of in given]}
+        response = {"nodeEndpoints": [endpoint(node) for node in given]}
     responses = [{"name": "orders", "partitionResponses": [answer]}]
     request = {"acks": -1, "topicData": []}
     return line(
@@ -116,7 +116,7 @@ def shown(
     partition = {"errorCode": 0, "partitionIndex": 0, "leaderId": leader, "leaderEpoch": epoch}
     topic = {"errorCode": 0, "name": "orders", "topicId": "b3JkZXJz", "partitions": [partition]}
     response = {
-        "brokers": [endpoint(of) for of in BROKERS],
+        "brokers": [endpoint(node) for node in BROKERS],
         "clusterId": CLUSTER,
         "topics": [topic],
         "errorCode": 0,
@@ -140,27 +140,27 @@ def warm(until_ms: float = 0) -> list[Line]:
     ]
 
 
-def text(of: Line, ahead_ms: float = 0) -> str:
+def text(line: Line, ahead_ms: float = 0) -> str:
     """The line as a broker writes it whose clock is ahead by so much."""
-    us = START_US + round(1000 * (of.at_ms + ahead_ms))
+    us = START_US + round(1000 * (line.at_ms + ahead_ms))
     stamp = datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
     header: dict[str, Any] = {
-        "requestApiKey": of.api,
-        "requestApiVersion": _VERSIONS[of.api],
+        "requestApiKey": line.api,
+        "requestApiVersion": _VERSIONS[line.api],
         "correlationId": 1,
-        "clientId": of.client,
-        "requestApiKeyName": _NAMES[of.api],
+        "clientId": line.client,
+        "requestApiKeyName": _NAMES[line.api],
     }
-    if of.software[0] == OLD[0]:
+    if line.software[0] == OLD[0]:
         header["requestApiVersionDeprecated"] = True
-    name, version = of.software
+    name, version = line.software
     request = {
         "isForwarded": False,
         "requestHeader": header,
-        "request": of.request,
-        "response": of.response,
-        "connection": f"{address(of.broker)}:9092-{of.host}:{of.port}-0-1",
-        "totalTimeMs": of.took_ms,
+        "request": line.request,
+        "response": line.response,
+        "connection": f"{address(line.broker)}:9092-{line.host}:{line.port}-0-1",
+        "totalTimeMs": line.took_ms,
         "clientInformation": {"softwareName": name, "softwareVersion": version},
     }
     told = json.dumps(request, separators=(",", ":"))
@@ -172,12 +172,12 @@ def logs(
 ) -> list[str]:
     """Write the log of each broker, the second one's packed; returns the paths."""
     by_broker: dict[int, list[Line]] = {}
-    for of in sorted(lines, key=lambda of: of.at_ms):
-        by_broker.setdefault(of.broker, []).append(of)
+    for line in sorted(lines, key=lambda line: line.at_ms):
+        by_broker.setdefault(line.broker, []).append(line)
     paths = []
     for broker, own in sorted(by_broker.items()):
         ahead = (ahead_ms or {}).get(broker, 0)
-        whole = "".join(f"{text(of, ahead)}\n" for of in own).encode()
+        whole = "".join(f"{text(line, ahead)}\n" for line in own).encode()
         path = folder / f"b{broker}" / ("request.log.gz" if broker == 2 else "request.log")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(whole) if broker == 2 else whole)

@@ -31,16 +31,16 @@ def a_jvm(path: Path) -> None:
 
 
 def test_each_java_has_its_own(tmp_path: Path) -> None:
-    one = class_archive(a_java(tmp_path / "one"))
+    first = class_archive(a_java(tmp_path / "one"))
     again = class_archive(a_java(tmp_path / "one"))
     other = class_archive(a_java(tmp_path / "other"))
-    assert one is not None
+    assert first is not None
     assert other is not None
-    assert one == again
-    assert one.path.parent == other.path.parent == tmp_path / "cache" / "kipctl" / "spark"
-    assert one != other
+    assert first == again
+    assert first.path.parent == other.path.parent == tmp_path / "cache" / "kipctl" / "spark"
+    assert first != other
     os.utime(tmp_path / "one" / "bin" / "java", (1, 1))  # another version in the same place
-    assert class_archive(a_java(tmp_path / "one")) != one
+    assert class_archive(a_java(tmp_path / "one")) != first
 
 
 def test_where_there_can_be_none(tmp_path: Path) -> None:
@@ -125,11 +125,11 @@ def test_a_jvm_that_is_interrupted_as_it_writes_is_ended(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for of, name in (
+    for owner, name in (
         *((SparkContext, name) for name in ("_active_spark_context", "_gateway", "_jvm")),
         (SparkSession, "_instantiatedSession"),
     ):
-        monkeypatch.setattr(of, name, None)
+        monkeypatch.setattr(owner, name, None)
     monkeypatch.setattr(jvm, "_write_classes", interrupted)
     monkeypatch.setattr(jvm, "_END_TIMEOUT_S", 0.1)
     deaf = ["sh", "-c", "trap '' TERM; echo; read ends"]

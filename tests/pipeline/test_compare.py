@@ -77,7 +77,7 @@ def record(
 
 def compared(spark: SparkSession, a: list[Run], b: list[Run]) -> dict[str, ComparedMeasure]:
     sides = (open_runs(spark, [str(run.folder) for run in side]) for side in (a, b))
-    return {one.measure.name: one for one in compare(*sides).measures}
+    return {measure.measure.name: measure for measure in compare(*sides).measures}
 
 
 def nearest_rank(values: list[int], q: float) -> int:
@@ -134,31 +134,31 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Side
 
 
 def test_every_run_has_its_exact_values_and_a_side_their_mean(sides: Sides) -> None:
-    *runs_of, found = sides
-    assert list(found) == [measure.name for measure in MEASURES]
+    *runs_of, measures = sides
+    assert list(measures) == [measure.name for measure in MEASURES]
     for side, runs in zip("ab", runs_of, strict=True):
         for run in runs:
             for name, value in expected(run).items():
-                of_run = found[name].by_run[side, run.folder.name]
+                of_run = measures[name].by_run[side, run.folder.name]
                 assert of_run == pytest.approx(value, rel=1e-3 if name == "throughput" else 1e-9)
     b_values = [expected(run) for run in runs_of[1]]
-    logs = [math.log(one["p99"] + 0.1) for one in b_values]
-    assert found["p99"].b == pytest.approx(math.exp(sum(logs) / 2) - 0.1)
-    assert found["redirected"].b == sum(one["redirected"] for one in b_values) / 2
-    p50 = found["p50"].as_document()
+    logs = [math.log(values["p99"] + 0.1) for values in b_values]
+    assert measures["p99"].b == pytest.approx(math.exp(sum(logs) / 2) - 0.1)
+    assert measures["redirected"].b == sum(values["redirected"] for values in b_values) / 2
+    p50 = measures["p50"].as_document()
     assert list(p50["b_by_run"]) == ["b", "c"]
     assert p50["difference"] == p50["b"] - p50["a"]
-    assert all(one.verdict.is_different is None for one in found.values())
+    assert all(measure.verdict.is_different is None for measure in measures.values())
 
 
 def test_moves_that_producer_and_consumer_met_are_told_apart(sides: Sides) -> None:
     """Put together they had 9 ms as their p99, which the producer never waited."""
-    _, _, found = sides
-    of_producer, of_consumer = found["move_wait_p99"].a, found["read_move_wait_p99"].a
+    _, _, measures = sides
+    of_producer, of_consumer = measures["move_wait_p99"].a, measures["read_move_wait_p99"].a
     assert of_producer is not None
     assert of_producer < 1
     assert of_consumer == pytest.approx(9)
-    assert found["read_moves_met"].a == 15
+    assert measures["read_moves_met"].a == 15
 
 
 def test_a_gate_on_a_client_that_was_not_there_is_tripped(
@@ -173,9 +173,9 @@ def test_a_gate_on_a_client_that_was_not_there_is_tripped(
         ("read_move_wait_p50", "move_wait_p50", {"reads": [read]}),
         ("move_wait_p50", "read_move_wait_p50", {"batches": [sent]}),
     ):
-        found = compared(spark, *([run(f"{side} {there}", **datasets)] for side in "ab"))
-        assert parse_gate(f"{lacking} > 1s", UNITS).trips(found[lacking].for_gates)
-        assert not parse_gate(f"{there} > 1s", UNITS).trips(found[there].for_gates)
+        measures = compared(spark, *([run(f"{side} {there}", **datasets)] for side in "ab"))
+        assert parse_gate(f"{lacking} > 1s", UNITS).trips(measures[lacking].for_gates)
+        assert not parse_gate(f"{there} > 1s", UNITS).trips(measures[there].for_gates)
 
 
 def test_slower_runs_are_told_from_equal_ones(spark: SparkSession, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_slower_runs_are_told_from_equal_ones(spark: SparkSession, tmp_path: Pat
     for name in ("throughput", "failed", "redirected", "metadata_rpcs"):
         assert slower[name].verdict.is_different is False, name
     equal = compared(spark, base, equals)
-    assert {name for name, one in equal.items() if one.verdict.is_different} == set()
+    assert {name for name, measure in equal.items() if measure.verdict.is_different} == set()
 
 
 def test_failed_records_count_with_what_they_waited_and_trip_a_gate_by_their_number(
@@ -217,12 +217,12 @@ def test_failed_records_count_with_what_they_waited_and_trip_a_gate_by_their_num
         described = {"interval_ns": 10**6, "warmup_records": 0}
         return write_run(tmp_path / name, described, batches=rows, redirects=[], rpcs=[])
 
-    found = compared(spark, [run("good", 0)], [run("paused", 271)])
-    assert (found["failed"].a, found["failed"].b) == (0, 271)
-    assert parse_gate("failed > +10%", UNITS).trips(found["failed"].for_gates)
-    assert parse_gate("p99 > +10%", UNITS).trips(found["p99"].for_gates)
-    assert found["p99"].b == pytest.approx(4000)
-    assert found["p50"].b == pytest.approx(2)
+    measures = compared(spark, [run("good", 0)], [run("paused", 271)])
+    assert (measures["failed"].a, measures["failed"].b) == (0, 271)
+    assert parse_gate("failed > +10%", UNITS).trips(measures["failed"].for_gates)
+    assert parse_gate("p99 > +10%", UNITS).trips(measures["p99"].for_gates)
+    assert measures["p99"].b == pytest.approx(4000)
+    assert measures["p50"].b == pytest.approx(2)
 
 
 def test_a_run_without_records_has_no_times_and_nothing_is_told(
@@ -230,15 +230,17 @@ def test_a_run_without_records_has_no_times_and_nothing_is_told(
 ) -> None:
     base = record(tmp_path / "base", 1, seconds=6)
     nothing = write_run(tmp_path / "nothing", {}, batches=[], redirects=[], rpcs=[])
-    found = compared(spark, [base], [nothing])
-    assert found["p99"].b is None
-    assert found["p99"].absolute is None
-    assert found["throughput"].b is None
-    assert found["failed"].b == 0
+    measures = compared(spark, [base], [nothing])
+    assert measures["p99"].b is None
+    assert measures["p99"].absolute is None
+    assert measures["throughput"].b is None
+    assert measures["failed"].b == 0
     # None of its requests are on record: that is not the same as none.
-    assert found["metadata_rpcs"].b is None
-    assert found["move_wait_p50"].verdict.text == "cannot be told: one run on a side, 3 are needed"
-    assert all(one.verdict.is_different is None for one in found.values())
+    assert measures["metadata_rpcs"].b is None
+    assert (
+        measures["move_wait_p50"].verdict.text == "cannot be told: one run on a side, 3 are needed"
+    )
+    assert all(measure.verdict.is_different is None for measure in measures.values())
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ def test_the_command_tells_how_runs_differ_and_is_a_gate(
     assert (said["a_runs"], said["b_runs"]) == (["slow"], ["slow2"])
     assert [row["setting"] for row in said["settings"]] == ["num_records", "interrupted"]
     assert said["lengths_differ"] is False
-    assert [one["measure"] for one in said["measures"]] == [m.name for m in MEASURES]
+    assert [row["measure"] for row in said["measures"]] == [m.name for m in MEASURES]
     assert said["doubts"] == [
         "Few moved leaders were met in a run (A's consumer 7; B's consumer 7; 20 are wanted in "
         "each): their waits say little; let more leaders move in each run, or send to more "

@@ -68,7 +68,8 @@ def told(*minutes: float) -> Turn | None:
     for line, minute in enumerate(minutes):
         slots.setdefault(int(minute // 10), []).append((round(minute * MINUTE), line))
     return turned(
-        SlotOfFile(min(of)[0], max(of)[0], (0, of[0][1]), (0, of[-1][1])) for of in slots.values()
+        SlotOfFile(min(slot)[0], max(slot)[0], (0, slot[0][1]), (0, slot[-1][1]))
+        for slot in slots.values()
     )
 
 

@@ -106,7 +106,7 @@ def cri(lines: Lines, stream: str = "stdout") -> list[str]:
 def mixed(first: Lines, second: Lines) -> list[str]:
     """Line by line in turns."""
     longest = max(len(first), len(second))
-    return [of[at] for at in range(longest) for of in (first, second) if at < len(of)]
+    return [lines[at] for at in range(longest) for lines in (first, second) if at < len(lines)]
 
 
 def two_streams(lines: Lines) -> list[str]:
@@ -146,7 +146,8 @@ def strimzi(line: str) -> dict[str, Any]:
 def loki_result(lines: Lines) -> dict[str, Any]:
     values = [[f"{millis(line)}000000", bare(line)] for line in lines]
     streams = [
-        {"stream": {"pod": f"kafka-{of}", "app": "kafka"}, "values": values[of::2]} for of in (0, 1)
+        {"stream": {"pod": f"kafka-{number}", "app": "kafka"}, "values": values[number::2]}
+        for number in (0, 1)
     ]
     return {"status": "success", "data": {"resultType": "streams", "result": streams}}
 
@@ -275,8 +276,8 @@ WRAPPED: dict[str, Callable[[Lines], Sequence[str]]] = {
     "json layout in docker compose": lambda lines: prefixed("broker-1  | ")(each(strimzi)(lines)),
     "two containers": lambda lines: mixed(
         *(
-            each(lambda line, pod=pod: {"pod": pod, "line": line, "timestamp": LATE})(cri(of))
-            for pod, of in (("kafka-0", lines[::2]), ("kafka-1", lines[1::2]))
+            each(lambda line, pod=pod: {"pod": pod, "line": line, "timestamp": LATE})(cri(half))
+            for pod, half in (("kafka-0", lines[::2]), ("kafka-1", lines[1::2]))
         )
     ),
     "partial message": lambda lines: [
@@ -366,10 +367,10 @@ def requests_of(log: RequestLog) -> dict[str, Counter[str]]:
         *("answers", "metadata", "single"),
     ]
     rows = log.calls.select(F.regexp_extract("file", r"([^/]+)\.log[^/]*$", 1), F.struct(*columns))
-    found: dict[str, Counter[str]] = {}
+    requests: dict[str, Counter[str]] = {}
     for name, row in rows.collect():
-        found.setdefault(name.replace("_", " "), Counter())[str(row.asDict(recursive=True))] += 1
-    return found
+        requests.setdefault(name.replace("_", " "), Counter())[str(row.asDict(recursive=True))] += 1
+    return requests
 
 
 @pytest.fixture(scope="module")
@@ -398,7 +399,9 @@ def wrapped(
     written(folder, "crlf", docker(lines), "\r\n")
     (folder / "packed.log.gz").write_bytes(gzip.compress("\n".join(docker(lines)).encode()))
     halves = (cri(lines[:7]), cri(lines[7:]))  # in two frames, as files put together have them
-    packed = (bytes(cramjam.zstd.compress("".join(f"{x}\n" for x in of).encode())) for of in halves)
+    packed = (
+        bytes(cramjam.zstd.compress("".join(f"{x}\n" for x in half).encode())) for half in halves
+    )
     (folder / "zstandard.log.zst").write_bytes(b"".join(packed))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summary, "_copies", lambda rows: {})
@@ -414,10 +417,12 @@ def test_what_is_read_in_an_envelope_is_what_is_read_without(
     plainly: RequestLog, wrapped: RequestLog
 ) -> None:
     [expected] = requests_of(plainly).values()
-    found = requests_of(wrapped)
-    assert found.keys() == {*WRAPPED, "crlf", "packed", "zstandard"}
+    requests = requests_of(wrapped)
+    assert requests.keys() == {*WRAPPED, "crlf", "packed", "zstandard"}
     wrong = {
-        name: (expected - rows, rows - expected) for name, rows in found.items() if rows != expected
+        name: (expected - rows, rows - expected)
+        for name, rows in requests.items()
+        if rows != expected
     }
     assert wrong == {}
 

@@ -34,5 +34,5 @@ def test_a_reason_is_what_the_log_of_the_session_says(
     log = tmp_path / "spark.log"
     before = _ASKED + _NO_SPARK
     log.write_text(before + logged)
-    found = why_no_executor("spark://a:1", log, len(before))
-    assert re.search(reason, found.what) if reason and found else found is reason
+    error = why_no_executor("spark://a:1", log, len(before))
+    assert re.search(reason, error.what) if reason and error else error is reason

@@ -103,12 +103,12 @@ def test_what_to_do_about_it() -> None:
         ": org.apache.spark.memory.SparkOutOfMemoryError: "
         f"[UNABLE_TO_ACQUIRE_MEMORY] {acquire} SQLSTATE: 53200\n"
     )
-    for of, said in (
+    for error, said in (
         (heap, "Java heap space."),
         (threads, f"{limit} reached."),
         (of_spark, acquire),
     ):
-        told = failure_of(of, Path("spark.log"), has_ended=False)
+        told = failure_of(error, Path("spark.log"), has_ended=False)
         assert told.what == f"Spark's memory is exhausted: {said}"
     bare = failure_of(
         Exception("java.lang.OutOfMemoryError\n\tat a.B"), Path("spark.log"), has_ended=False

@@ -9,8 +9,8 @@ from kipctl.pipeline.files import each_once, folder_in
 
 def placed(tmp_path: Path, *roots: str) -> list[str]:
     """What is read of these roots, as paths below the folder."""
-    found = each_once([f"file:{tmp_path}/{root}".rstrip("/") for root in roots])
-    return [place.removeprefix(f"file:{tmp_path}/") for place in found]
+    places = each_once([f"file:{tmp_path}/{root}".rstrip("/") for root in roots])
+    return [place.removeprefix(f"file:{tmp_path}/") for place in places]
 
 
 def test_a_file_is_read_once_whatever_links_lead_to_it(tmp_path: Path) -> None:

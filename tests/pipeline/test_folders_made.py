@@ -74,5 +74,5 @@ def test_what_a_jvm_has_left(tmp_path: Path) -> None:
             interrupted(uri)
         notes.append(getattr(ended.value, "__notes__", []))
     assert not left.exists()
-    assert [len(of) for of in notes] == [0, 1, 0]
+    assert [len(entry) for entry in notes] == [0, 1, 0]
     assert "hdfs://host/tmp/kipctl-1" in notes[1][0]

@@ -184,8 +184,8 @@ def test_the_arm_of_a_tap_s_rows_is_their_client_unless_it_was_given_a_name(
     session = spark.newSession()
     for runs in (1, 2, FEW_RUNS + 1):
         paths = [str(tmp_path / "taps" / str(number)) for number in range(runs)]
-        found = open_runs(session, paths).batches
-        assert {(row["run"], row["arm"]) for row in found.collect()} == {
+        batches = open_runs(session, paths).batches
+        assert {(row["run"], row["arm"]) for row in batches.collect()} == {
             (str(number), arm) for number in range(runs) for arm in ("shop", f"app-{number}")
         }
     named = open_runs(session, [str(tmp_path / "taps" / "0"), str(tmp_path / "java")]).batches
@@ -206,15 +206,15 @@ def test_any_number_of_runs_is_read_as_one(spark: SparkSession, tmp_path: Path) 
     for few in (names[:6], names):
         trace = open_runs(session, [str(tmp_path / name) for name in few])
         with plans_of(session) as asked:
-            found = trace.batches.collect()
+            batches = trace.batches.collect()
         columns = ("run", "first_seq", "arm", "interval_ns", "warmup_records")
-        assert sorted(tuple(row[name] for name in columns) for row in found) == sorted(
+        assert sorted(tuple(row[name] for name in columns) for row in batches) == sorted(
             (name, number, arms[number % 2], number, 3 * number)
             for number, name in enumerate(few)
             for _ in range(2)
         )
-        assert found[0].__fields__[:2] == ["run", "arm"]
-        assert found[0].__fields__[-2:] == ["interval_ns", "warmup_records"]
+        assert batches[0].__fields__[:2] == ["run", "arm"]
+        assert batches[0].__fields__[-2:] == ["interval_ns", "warmup_records"]
         [plan] = asked.plans
         assert tree(plan).count("Scan parquet") == 1
     assert trace.actions.count() == 0

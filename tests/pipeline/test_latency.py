@@ -110,18 +110,18 @@ def test_each_key_and_each_window_has_its_own_percentiles(
 def test_the_rate_of_several_runs_is_that_of_all_their_seconds(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    one = {"first_seq": 0, "records": 500, "intended_us": 0, "sent_us": 1, "bytes": 1}
-    write_run(tmp_path / "fast", {}, batches=[one | {"acked_us": 500_000}])
-    write_run(tmp_path / "slow", {}, batches=[one | {"acked_us": 1_500_000}])
-    write_run(tmp_path / "lost", {}, batches=[one | {"acked_us": 9_000_000, "error": 7}])
+    batch = {"first_seq": 0, "records": 500, "intended_us": 0, "sent_us": 1, "bytes": 1}
+    write_run(tmp_path / "fast", {}, batches=[batch | {"acked_us": 500_000}])
+    write_run(tmp_path / "slow", {}, batches=[batch | {"acked_us": 1_500_000}])
+    write_run(tmp_path / "lost", {}, batches=[batch | {"acked_us": 9_000_000, "error": 7}])
     batches = open_runs(spark, [str(tmp_path)]).batches
     [row] = volumes(batches, ["arm"]).collect()
     assert (row["acknowledged"], row["failed"], row["records_per_second"]) == (1000, 500, 500.0)
 
 
 def test_alike_batches_are_counted_not_kept(spark: SparkSession, tmp_path: Path) -> None:
-    one = {"first_seq": 0, "intended_us": 0, "sent_us": 1, "acked_us": 9, "bytes": 1}
-    write_run(tmp_path / "r", {}, batches=[one] * 1000)
+    batch = {"first_seq": 0, "intended_us": 0, "sent_us": 1, "acked_us": 9, "bytes": 1}
+    write_run(tmp_path / "r", {}, batches=[batch] * 1000)
     batches = open_runs(spark, [str(tmp_path / "r")]).batches
     rows = record_counts(batches, []).collect()
     assert sorted(map(tuple, rows)) == [("latency", 9, 1000), ("service", 8, 1000)]
@@ -133,12 +133,12 @@ SHARES = {name: round(10_000 * q) for name, q in QUANTILES.items()}
 def nearest_ranks(values: list[int]) -> dict[str, float]:
     """The plain definition, over every value written out."""
     ordered = sorted(values)
-    of = {
+    ranks = {
         f"{name}_us": ordered[max(1, -(-len(ordered) * share // 10_000)) - 1]
         for name, share in SHARES.items()
     }
     mean = sum(ordered) / len(ordered)
-    return {"records": len(ordered), "mean_us": mean, **of, "max_us": ordered[-1]}
+    return {"records": len(ordered), "mean_us": mean, **ranks, "max_us": ordered[-1]}
 
 
 Counts = dict[tuple[str | None, int], int]
@@ -176,12 +176,12 @@ def test_percentiles_of_weighted_values_against_values_written_out(
     ]
     columns = "n int, k string, value_us bigint, records bigint"
     counts = session.createDataFrame(rows, columns).repartition(3)
-    found = {(row["n"], row["k"]): row for row in percentiles(counts, ["n", "k"]).collect()}
-    assert set(found) == {(n, k) for n, k, _, _ in rows}
+    by_key = {(row["n"], row["k"]): row for row in percentiles(counts, ["n", "k"]).collect()}
+    assert set(by_key) == {(n, k) for n, k, _, _ in rows}
     written_out: dict[tuple[int, str | None], list[int]] = defaultdict(list)
     for n, k, value, times in rows:
         written_out[n, k] += [value] * times
-    for (n, k), row in found.items():
+    for (n, k), row in by_key.items():
         whole = row.asDict()
         for name, value in nearest_ranks(written_out[n, k]).items():
             assert whole[name] == pytest.approx(value, rel=1e-12), (n, k, name)
@@ -196,9 +196,9 @@ def test_no_task_sorts_all_values(spark: SparkSession, tmp_path: Path) -> None:
     batches = open_runs(session, [str(tmp_path / "run")]).batches
     table = latency(batches, [])
     with plans_of(session) as asked:
-        found = rows_by(table, "time")
+        by_time = rows_by(table, "time")
     for measure in ("latency", "service"):
-        assert found[measure] == pytest.approx(synthetic.answer(measure), rel=1e-12)
+        assert by_time[measure] == pytest.approx(synthetic.answer(measure), rel=1e-12)
     of_topics = rows_by(latency(batches, ["topic"]), "time", "topic")
     assert len(of_topics) == 2 * synthetic.topics
     for (measure, topic), row in of_topics.items():

@@ -8,8 +8,8 @@ SPAN = (0, 1000)
 def test_few_partitions_have_a_row_each() -> None:
     before = {("t", 0): 1, ("t", 1): 2}
     changes = [Change(100, "t", 0, 1, 2), Change(300, "t", 1, 2, 1), Change(500, "t", 0, 2, 1)]
-    found = bands(before, changes, SPAN)
-    assert found == {
+    document = bands(before, changes, SPAN)
+    assert document == {
         "partitions": 2,
         "rows": [
             {"names": ["t-0"], "count": 1, "leads": [(0, 1), (100, 2), (500, 1)]},
@@ -33,10 +33,10 @@ def test_of_more_those_with_the_same_leaders_in_turn_share_a_row() -> None:
 
 def test_the_rows_of_fewest_partitions_are_left_out_and_counted() -> None:
     before = {("t", number): number for number in range(MOST_BANDS + 3)} | {("u", 0): 0}
-    found = bands(before, [], SPAN)
-    assert len(found["rows"]) == MOST_BANDS
-    assert found["rows"][0]["count"] == 2
-    assert (found["rows_left_out"], found["partitions_left_out"]) == (3, 3)
+    document = bands(before, [], SPAN)
+    assert len(document["rows"]) == MOST_BANDS
+    assert document["rows"][0]["count"] == 2
+    assert (document["rows_left_out"], document["partitions_left_out"]) == (3, 3)
 
 
 def test_what_was_not_known_before_and_what_is_no_change() -> None:

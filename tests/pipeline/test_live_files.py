@@ -27,9 +27,9 @@ class Reader:
 
     def look(self, meanwhile: Callable[[], None] = lambda: None) -> list[str]:
         """The lines that are new; `meanwhile` happens after it is known where they are."""
-        found = self.files.found(self._end)
-        end = {key: max(of.end, self._end.get(key, 0)) for key, of in found.items()}
-        paths = {key: of.path for key, of in found.items()}
+        files = self.files.found(self._end)
+        end = {key: max(file.end, self._end.get(key, 0)) for key, file in files.items()}
+        paths = {key: file.path for key, file in files.items()}
         pieces = [*pieces_of(paths, self._end, end, self._most_bytes)]
         meanwhile()
         new = [line.decode() for piece in pieces for line in self.files.lines(piece)]
@@ -151,7 +151,7 @@ def test_a_file_that_is_copied_and_begun_anew(tmp_path: Path) -> None:
 
 def test_a_file_that_is_emptied_while_it_is_read(tmp_path: Path) -> None:
     log = tmp_path / "request.log"
-    lines = [f"{of} {'x' * 100_000}" for of in requests(1, 4)]
+    lines = [f"{request} {'x' * 100_000}" for request in requests(1, 4)]
     log.write_text(written(lines))
     files = LiveFiles([str(log)])
     [file] = files.found().values()
@@ -159,7 +159,7 @@ def test_a_file_that_is_emptied_while_it_is_read(tmp_path: Path) -> None:
     first = next(read)
     shutil.copy(log, tmp_path / "request.log.1")
     log.write_text(written(requests(5, 5)))
-    assert [of.decode() for of in (first, *read)] == lines
+    assert [line.decode() for line in (first, *read)] == lines
 
 
 def test_a_file_that_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_a_line_in_pieces_is_whole_with_its_last_one(tmp_path: Path, piece: str,
 
 def test_long_lines_without_an_end_of_their_own_are_not_waited_for(tmp_path: Path) -> None:
     """A shipper's `log` ends without a newline, however short it is."""
-    lines = [f'{{"log":"{of}"}}' for of in requests(1, 3)]
+    lines = [f'{{"log":"{request}"}}' for request in requests(1, 3)]
     (tmp_path / "log").write_text(written(lines))
     assert Reader(tmp_path).look() == lines
 
@@ -224,7 +224,7 @@ def test_each_line_is_read_once(tmp_path: Path) -> None:
         named = random.choice([broker.log, folder])
         reader = Reader(named, most_bytes=random.choice([1, 50, 1000]))
         steps = [broker.write, broker.write, broker.rotate, reader.look]
-        steps += [partial(reader.look, of) for of in (broker.write, broker.rotate)]
+        steps += [partial(reader.look, meanwhile) for meanwhile in (broker.write, broker.rotate)]
         for step in (reader.look, *random.choices(steps, k=20)):
             step()
         broker.write_rest()

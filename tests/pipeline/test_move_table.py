@@ -62,8 +62,8 @@ def test_each_client_and_each_of_its_apis_meets_its_own_moves(spark: SparkSessio
         for api, raw in (("produce", produced), ("fetch", fetched)):
             live[api].append(rows_of("redirects", *raw))
             rows = [as_exported(row) | {"api": api} for row in raw]
-            one = frame(spark, "redirects", rows, client=f"kipctl-{worker}")
-            traced = one if traced is None else traced.unionAll(one)
+            redirects = frame(spark, "redirects", rows, client=f"kipctl-{worker}")
+            traced = redirects if traced is None else traced.unionAll(redirects)
     assert traced is not None
     of_api = rows_by(traced.transform(moves).transform(move_table), "run", "arm", "api")
     for api, parts in live.items():

@@ -169,8 +169,8 @@ def test_a_connect_server_says_what_spark_says_here_though_a_worker_is_lost(
             cluster.kill(cluster.worker_that_logs(_A_LATER_TASK, since))
             said = [running.result()]
         said += [kipctl_again(*words, *there) for words in commands[1:]]
-        assert [(of.status, of.err) for of in said if of.status] == []
-        assert [of.out for of in said] == [of.out for of in here]
+        assert [(result.status, result.err) for result in said if result.status] == []
+        assert [result.out for result in said] == [result.out for result in here]
         saved = kipctl_again(*commands[1], *there, "--save", tmp_path / "tables")
         assert saved.out == here[1].out, saved.err
         assert (tmp_path / "tables" / "latency" / "part-0.parquet").exists()

@@ -25,20 +25,20 @@ def packed(
 
 
 def planned(
-    before: list[PackedFile], found: list[LogFile], away: Collection[str] = (), zone: str = UTC
+    before: list[PackedFile], log_files: list[LogFile], away: Collection[str] = (), zone: str = UTC
 ) -> tuple[dict[str, str], set[str], list[str]]:
     """The files of the pack, by name under which names their rows are; renamed; to be packed."""
-    zones = {of.name: zone for of in found}
-    plan = Plan.of(before, found, zones, lambda of: of.file in away)
-    names = {of.file: of.packed_as for of in plan.kept}
-    return names, set(plan.renamed), [of.name for of in plan.to_pack]
+    zones = {log_file.name: zone for log_file in log_files}
+    plan = Plan.of(before, log_files, zones, lambda entry: entry.file in away)
+    names = {entry.file: entry.packed_as for entry in plan.kept}
+    return names, set(plan.renamed), [log_file.name for log_file in plan.to_pack]
 
 
 A, B = packed("a", 100, 1), packed("b", 200, 2)
 
 
 @pytest.mark.parametrize(
-    ("before", "found", "away", "expected"),
+    ("before", "log_files", "away", "expected"),
     [
         pytest.param([], [file("a")], (), ({}, set(), ["a"]), id="new"),
         pytest.param([A], [file("a")], (), ({"a": "as a"}, set(), []), id="as it was"),
@@ -82,11 +82,11 @@ A, B = packed("a", 100, 1), packed("b", 200, 2)
 )
 def test_what_is_packed(
     before: list[PackedFile],
-    found: list[LogFile],
+    log_files: list[LogFile],
     away: Collection[str],
     expected: tuple[dict[str, str], set[str], list[str]],
 ) -> None:
-    assert planned(before, found, away) == expected
+    assert planned(before, log_files, away) == expected
 
 
 def test_in_another_zone_a_file_is_packed_again() -> None:
@@ -97,7 +97,7 @@ GREW = packed("a.1", 300, 5, "first of a", lines=30)
 
 
 @pytest.mark.parametrize(
-    ("now", "found", "away", "left"),
+    ("now", "log_files", "away", "left"),
     [
         pytest.param(packed("a", 150, 2, lines=5), [], (), {"a", "b"}, id="packed again"),
         pytest.param(GREW, [file("a.1", 300, 5)], ("a",), {"a.1", "b"}, id="renamed as it grew"),
@@ -125,16 +125,16 @@ GREW = packed("a.1", 300, 5, "first of a", lines=30)
     ],
 )
 def test_what_is_replaced(
-    now: PackedFile, found: list[LogFile], away: Collection[str], left: set[str]
+    now: PackedFile, log_files: list[LogFile], away: Collection[str], left: set[str]
 ) -> None:
-    files = replaced([A, B], [now], found, lambda of: of.file in away)
-    assert {of.file for of in files} == left
+    files = replaced([A, B], [now], log_files, lambda entry: entry.file in away)
+    assert {entry.file for entry in files} == left
     assert len(files) == len(left)
 
 
 def test_batches() -> None:
     files = [file(str(n), size) for n, size in enumerate([3, 3, 3, 20, 1, 9])]
-    sizes = [[of.bytes for of in batch] for batch in batches(files, 10)]
+    sizes = [[log_file.bytes for log_file in batch] for batch in batches(files, 10)]
     assert sizes == [[3, 3, 3], [20], [1, 9]]
     assert not list(batches([], 10))
 

@@ -77,7 +77,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def kipctl(spark: SparkSession) -> Iterator[Kipctl]:
     """Commands on this process's Spark, without a start of their own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "spark_session", lambda *of, **settings: nullcontext(spark))
+        patch.setattr(session, "spark_session", lambda *args, **settings: nullcontext(spark))
         yield in_this_process
 
 
@@ -95,8 +95,8 @@ def reported(
 ) -> Reported:
     drawn: list[dict[str, Any]] = []
 
-    def noted(*of: Any, **more: Any) -> Any:
-        drawn.append(report_document(*of, **more))
+    def noted(*args: Any, **more: Any) -> Any:
+        drawn.append(report_document(*args, **more))
         return drawn[-1]
 
     file, svg = (tmp_path_factory.mktemp("pages") / name for name in ("noon.html", "svg"))
@@ -183,10 +183,16 @@ def test_two_sides_are_compared_in_a_page(kipctl: Kipctl, tmp_path: Path) -> Non
     assert said.status == ExitStatus.DONE, said.err
     shown = Tables(file.read_text()).tables
     [(_, *verdicts)] = [rows for title, rows in shown.items() if title.startswith("A: r0, r1, r2;")]
-    measured = [one for one in said.document["measures"] if (one["a"], one["b"]) != (None, None)]
+    measured = [
+        measure
+        for measure in said.document["measures"]
+        if (measure["a"], measure["b"]) != (None, None)
+    ]
     assert len(measured) < len(said.document["measures"])  # nobody reads in these runs
-    assert [row[0] for row in verdicts] == [f"{one['title']}, {one['unit']}" for one in measured]
-    told = {one["title"]: one["verdict"].split(":")[0] for one in measured}
+    assert [row[0] for row in verdicts] == [
+        f"{measure['title']}, {measure['unit']}" for measure in measured
+    ]
+    told = {measure["title"]: measure["verdict"].split(":")[0] for measure in measured}
     assert {row[0].rpartition(",")[0]: row[-1] for row in verdicts} == told
     # The sides take the place of the arms.
     waits = shown["Moved leaders: how long each made the client wait, by arm"]
@@ -270,9 +276,9 @@ def test_a_page_of_request_logs_shows_the_numbers_of_analyze(
 
     def in_time(title: str) -> Counter[str]:
         """The sums that the picture's words tell."""
-        found = re.search(rf"{title}: (.*?)\.[ <]", file.read_text())
-        assert found, title
-        parts = (part.rpartition(" ") for part in found[1].split(", "))
+        match = re.search(rf"{title}: (.*?)\.[ <]", file.read_text())
+        assert match, title
+        parts = (part.rpartition(" ") for part in match[1].split(", "))
         return Counter({name: int(count.replace(",", "")) for name, _, count in parts})
 
     apis: Counter[str] = Counter()

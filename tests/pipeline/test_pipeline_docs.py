@@ -41,9 +41,9 @@ def test_what_it_says_of_tables_is_what_they_are_declared_as() -> None:
     assert asked == sum(bool(table.by) for table in TABLES)
 
 
-def _paths(of: StructType, within: str = "") -> Iterator[str]:
+def _paths(schema: StructType, within: str = "") -> Iterator[str]:
     """The columns, those in a column as `wait_ms.p50`."""
-    for field in of.fields:
+    for field in schema.fields:
         if isinstance(field.dataType, StructType):
             yield from _paths(field.dataType, f"{within}{field.name}.")
         else:

@@ -27,9 +27,9 @@ def scans(asked: Plans) -> int:
 
 
 def within(asked: Plans, *, frames: int, executions: int, jobs: int, exchanges: int) -> None:
-    found = (asked.frames, asked.executions, asked.jobs, asked.exchanges)
+    counts = (asked.frames, asked.executions, asked.jobs, asked.exchanges)
     most = (frames, executions, jobs, exchanges)
-    assert all(one <= limit for one, limit in zip(found, most, strict=True)), (found, most)
+    assert all(count <= limit for count, limit in zip(counts, most, strict=True)), (counts, most)
 
 
 def test_a_plain_run_is_one_job_for_each_table(spark: SparkSession, tmp_path: Path) -> None:

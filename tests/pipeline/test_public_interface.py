@@ -23,5 +23,5 @@ def _uses(source: ast.Module) -> set[str]:
 
 
 def test_one_module_uses_what_pyspark_has_for_itself() -> None:
-    users = {file.as_posix(): found for file in FILES if (found := _uses(parsed(file)))}
+    users = {file.as_posix(): uses for file in FILES if (uses := _uses(parsed(file)))}
     assert set(users) == {_HOME}

@@ -110,8 +110,8 @@ def test_flips_are_changes_of_the_broker_read_from(spark: SparkSession) -> None:
 
 def test_errors_are_counted_by_code_and_named(spark: SparkSession) -> None:
     rows = [{"error": code} for code in (0, 0, 1, 6, 6, 74)]
-    found = rows_by(read_error_table(frame(spark, "reads", rows)), "error")
-    assert {code: (row["name"], row["responses"]) for code, row in found.items()} == {
+    by_error = rows_by(read_error_table(frame(spark, "reads", rows)), "error")
+    assert {code: (row["name"], row["responses"]) for code, row in by_error.items()} == {
         1: ("OFFSET_OUT_OF_RANGE", 1),
         6: ("NOT_LEADER_OR_FOLLOWER", 2),
         74: ("FENCED_LEADER_EPOCH", 1),

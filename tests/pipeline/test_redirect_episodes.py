@@ -152,20 +152,24 @@ CASES: dict[str, tuple[list[Row], list[Row]]] = {
 
 def found_by_client(spark: SparkSession, rows: list[Row]) -> dict[str, list[Row]]:
     random.Random(6).shuffle(rows)
-    found: dict[str, list[Row]] = {}
+    by_client: dict[str, list[Row]] = {}
     frame = episodes(of_schema(spark, ATTEMPTS, rows))
     for key, row in sorted(rows_by(frame, "client", "first_error_us").items()):
-        found.setdefault(key[0], []).append(row | {"first_error_us": key[1]})
-    return found
+        by_client.setdefault(key[0], []).append(row | {"first_error_us": key[1]})
+    return by_client
 
 
 def test_episodes_by_table(spark: SparkSession) -> None:
-    rows = [{"api_key": 0, "client": name, **row} for name, (of, _) in CASES.items() for row in of]
-    found = found_by_client(spark, rows)
+    rows = [
+        {"api_key": 0, "client": name, **row}
+        for name, (attempts, _) in CASES.items()
+        for row in attempts
+    ]
+    by_client = found_by_client(spark, rows)
     for name, (_, expected) in CASES.items():
-        episodes_of = found.get(name, [])
+        episodes_of = by_client.get(name, [])
         assert len(episodes_of) == len(expected), name
-        shown_of = [part_of(row, of) for row, of in zip(episodes_of, expected, strict=True)]
+        shown_of = [part_of(row, part) for row, part in zip(episodes_of, expected, strict=True)]
         assert shown_of == expected, name
 
 
@@ -182,12 +186,12 @@ def test_partitions_clients_apis_and_clusters_are_sequences_of_their_own(
     ]
     rows = [asked(1, 0, 2, error=6), asked(2, 100, 2)]
     rows += [asked(3, 50, 1) | other for other in others]
-    found = rows_by(
+    by_client = rows_by(
         episodes(of_schema(spark, ATTEMPTS, [{"api_key": 0} | row for row in rows])),
         "cluster",
         "client",
     )
-    assert {key: row["ended_us"] for key, row in found.items()} == {(None, "c"): 102 * MS}
+    assert {key: row["ended_us"] for key, row in by_client.items()} == {(None, "c"): 102 * MS}
 
 
 def random_attempts(choose: random.Random) -> list[Row]:
@@ -238,7 +242,7 @@ def walked(rows: list[Row]) -> list[Row]:
         elif row["error"] == 0 and answered_us is not None:
             events.append((answered_us, 3, row))
     events.sort(key=lambda event: event[:2])
-    found: list[Row] = []
+    ended: list[Row] = []
     episode: Episode | None = None
     shown_by_metadata: tuple[int, int] | None = None
     known: tuple[int, int] | None = None
@@ -267,7 +271,7 @@ def walked(rows: list[Row]) -> list[Row]:
                 episode = Episode.begin(broker, connection, at_us, given)
                 named = set()
                 taker = next(
-                    (of["broker"] for _, of_kind, of in events[number:] if of_kind == 3), None
+                    (later["broker"] for _, of_kind, later in events[number:] if of_kind == 3), None
                 )
             if episode is not None:
                 episode.is_fenced |= row["error"] == 74
@@ -298,9 +302,9 @@ def walked(rows: list[Row]) -> list[Row]:
                 was_behind=free_us > episode.last_us and at_us - free_us < PAUSE_US,
             )
         elif kind == 3 and episode is not None:
-            found.append(told(episode, at_us))
+            ended.append(told(episode, at_us))
             episode = None
-    return [*found, told(episode, None)] if episode is not None else found
+    return [*ended, told(episode, None)] if episode is not None else ended
 
 
 def told(episode: Episode, ended_us: int | None) -> Row:
@@ -325,15 +329,15 @@ def test_episodes_are_those_of_the_rules_on_random_sequences(spark: SparkSession
         attempts = random_attempts(random.Random(seed))
         expected[f"client {seed}"] = walked(attempts)
         rows += [{"api_key": 0, "client": f"client {seed}", **row} for row in attempts]
-    found = found_by_client(spark, list(rows))
+    by_client = found_by_client(spark, list(rows))
     for name, of_client in expected.items():
         have = [
             part_of(row, told_of)
-            for row, told_of in zip(found.get(name, []), of_client, strict=False)
+            for row, told_of in zip(by_client.get(name, []), of_client, strict=False)
         ]
         have = [row | {"faults": set(row["faults"])} for row in have]
         assert have == of_client, (name, [row for row in rows if row["client"] == name])
-        assert len(found.get(name, [])) == len(of_client), name
+        assert len(by_client.get(name, [])) == len(of_client), name
     every = [row for of_client in expected.values() for row in of_client]
     outcomes = {row["outcome"] for row in every}
     assert outcomes == set(Outcome)

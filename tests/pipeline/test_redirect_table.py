@@ -183,8 +183,8 @@ def test_brokers_attempts_and_loops(spark: SparkSession) -> None:
     failed = frame(spark, "redirects", rows, **{**REFUSED, "error": 6}).transform(
         failed_batches, action_frame(spark, [])
     )
-    found = rows_by(failed, "topic")
-    assert {name: part_of(found[name], expected) for name, (_, expected) in CASES.items()} == {
+    by_topic = rows_by(failed, "topic")
+    assert {name: part_of(by_topic[name], expected) for name, (_, expected) in CASES.items()} == {
         name: expected for name, (_, expected) in CASES.items()
     }
     row = only(failed.transform(episodes).transform(redirect_table))
@@ -213,11 +213,11 @@ def test_an_episode_belongs_to_the_last_action_before_its_first_error(spark: Spa
     failed = frame(spark, "redirects", rows, **REFUSED, from_broker=1, from_epoch=1).transform(
         failed_batches, actions
     )
-    found = {
+    by_batch = {
         key: (row["number"], row["action"])
         for key, row in rows_by(failed, "run", "first_seq").items()
     }
-    assert found == {
+    assert by_batch == {
         ("r", 1): (0, "-"),
         ("r", 2): (1, "rotate"),
         ("r", 3): (1, "rotate"),

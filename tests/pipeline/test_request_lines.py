@@ -116,11 +116,11 @@ def read(lines: Iterable[str], reading: Reading = PLAINLY, batches: int = 1) -> 
         }
     )
     parts = [whole.slice(start, size) for start in range(0, len(values), size)]
-    found: Rows = defaultdict(list)
+    rows: Rows = defaultdict(list)
     for batch in LineReader(reading)(parts):
         for row in batch.to_pylist():
-            found[row["kind"]].append(row)
-    return found
+            rows[row["kind"]].append(row)
+    return rows
 
 
 def counted(rows: Rows) -> Counter[str]:
@@ -174,7 +174,8 @@ def plainly(line: str) -> dict[str, Any]:
         "principal": request["principal"],
         "listener": request["listener"],
         "security_protocol": request["securityProtocol"],
-        "answers": [dict(zip(names, (*of, n), strict=True)) for of, n in answers.items()] or None,
+        "answers": [dict(zip(names, (*answer, n), strict=True)) for answer, n in answers.items()]
+        or None,
     }
 
 
@@ -202,17 +203,17 @@ def test_bytes_of_the_records_that_clients_write_and_read(name: str) -> None:
     for line in log_lines(name):
         request = request_of(line)
         header, asked = request["requestHeader"], request["request"]
-        of = partitions_of(request) if header["requestApiKey"] == 1 else ()
+        partitions = partitions_of(request) if header["requestApiKey"] == 1 else ()
         if header["requestApiKey"] == 0:
-            of = [it for topic in asked["topicData"] for it in topic["partitionData"]]
-        if size := sum(partition["recordsSizeInBytes"] for partition in of):
+            partitions = [it for topic in asked["topicData"] for it in topic["partitionData"]]
+        if size := sum(partition["recordsSizeInBytes"] for partition in partitions):
             rack = asked.get("rackId") or None
             plain[header["requestApiKey"], header["clientId"], rack] += size
-    found: Counter[tuple[int, str, str | None]] = Counter()
+    sizes: Counter[tuple[int, str, str | None]] = Counter()
     for row in read(log_lines(name))[Kind.PARSED]:
         if row["record_bytes"]:
-            found[row["api_key"], row["client"], row["rack"]] += row["record_bytes"]
-    assert found == plain
+            sizes[row["api_key"], row["client"], row["rack"]] += row["record_bytes"]
+    assert sizes == plain
     assert name != "kafka-4.3.1" or {key[0] for key in plain} == {0, 1}
 
 
@@ -223,13 +224,19 @@ def test_what_metadata_answers_name(name: str) -> None:
         request = request_of(line)
         if request["requestHeader"]["requestApiKey"] == 3:
             answer = request["response"]
-            for of in answer["brokers"]:
-                nodes.add((answer["clusterId"], of["nodeId"], of["host"], of["port"], of["rack"]))
-            topics |= {(of["topicId"], of["name"]) for of in answer["topics"] if "topicId" in of}
+            for node in answer["brokers"]:
+                nodes.add(
+                    (answer["clusterId"], node["nodeId"], node["host"], node["port"], node["rack"])
+                )
+            topics |= {
+                (topic["topicId"], topic["name"])
+                for topic in answer["topics"]
+                if "topicId" in topic
+            }
     rows = read(log_lines(name))
     assert {(row["cluster"], *row["node"].values()) for row in rows[Kind.NODE]} == nodes
     assert {tuple(row["topic"].values()) for row in rows[Kind.TOPIC]} == {
-        of for of in topics if None not in of
+        topic for topic in topics if None not in topic
     }
 
 
@@ -237,16 +244,16 @@ def test_what_metadata_answers_name(name: str) -> None:
 def test_requests_by_which_clients_are_followed(name: str) -> None:
     lines = log_lines(name)
     batch = pa.RecordBatch.from_pylist(
-        [{of: row[of] for of in FOLLOWED_COLUMNS} for row in read(lines)[Kind.FOLLOWED]]
+        [{column: row[column] for column in FOLLOWED_COLUMNS} for row in read(lines)[Kind.FOLLOWED]]
     )
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for followed in followed_requests([batch]):
         for row in followed.to_pylist():
             errors = [
                 (p["partition"], p["error"], p["hint_leader"], p["hint_epoch"])
                 for p in row["partitions"] or ()
             ]
-            found[str((row["connection"], row["correlation"], row["took_us"], errors))] += 1
+            counts[str((row["connection"], row["correlation"], row["took_us"], errors))] += 1
     plain: Counter[str] = Counter()
     for line in lines:
         request = request_of(line)
@@ -268,7 +275,7 @@ def test_requests_by_which_clients_are_followed(name: str) -> None:
         ]
         took_us = round(1000 * request["totalTimeMs"])
         plain[str((request["connection"], header["correlationId"], took_us, errors))] += 1
-    assert found == plain
+    assert counts == plain
 
 
 def broken(line: str) -> list[str]:
@@ -346,7 +353,7 @@ def test_lines_in_slices_of_time(name: str) -> None:
             assert row["first_us"] // SLICE == row["last_us"] // SLICE == row["slice"]
     for kind in (Kind.TOOK, Kind.FOLLOWED):
         assert all(row["slice"] is not None for row in slices[kind])
-    took = [sum(len(row["packed"]) for row in of[Kind.TOOK]) for of in (slices, whole)]
+    took = [sum(len(row["packed"]) for row in rows[Kind.TOOK]) for rows in (slices, whole)]
     assert took[0] == took[1] == 14 * len(lines)
     asked = {row["slice"] for row in slices[Kind.PARSED] if row["metadata"]}
     named = {
@@ -357,7 +364,7 @@ def test_lines_in_slices_of_time(name: str) -> None:
     }
     assert named
     assert named <= asked
-    assert not any(row["slice"] or row["slices"] for of in whole.values() for row in of)
+    assert not any(row["slice"] or row["slices"] for rows in whole.values() for row in rows)
 
 
 def test_a_part_of_slices_is_a_part_of_the_time() -> None:
@@ -389,7 +396,7 @@ def test_damaged_lines() -> None:
     both = counted(read([*mixed, *lines]))
     both.subtract(counted(rows))
     assert +both == counted(read(lines))
-    batch = [{of: row[of] for of in FOLLOWED_COLUMNS} for row in rows[Kind.FOLLOWED]]
+    batch = [{column: row[column] for column in FOLLOWED_COLUMNS} for row in rows[Kind.FOLLOWED]]
     assert list(followed_requests([pa.RecordBatch.from_pylist(batch)]))
 
 
@@ -451,11 +458,11 @@ RESPONSE = MetadataResponse(
 
 @pytest.mark.parametrize("version", range(14))
 def test_the_size_of_a_metadata_answer_is_that_of_its_bytes(version: int) -> None:
-    def partition(of: MetadataResponsePartition) -> MetadataPartition:
-        offline = list(of.offline_replicas) if version >= 5 else None
+    def partition(source: MetadataResponsePartition) -> MetadataPartition:
+        offline = list(source.offline_replicas) if version >= 5 else None
         return MetadataPartition(
-            replica_nodes=list(of.replica_nodes),
-            isr_nodes=list(of.isr_nodes),
+            replica_nodes=list(source.replica_nodes),
+            isr_nodes=list(source.isr_nodes),
             offline_replicas=offline,
         )
 
@@ -463,8 +470,8 @@ def test_the_size_of_a_metadata_answer_is_that_of_its_bytes(version: int) -> Non
         cluster_id=RESPONSE.cluster_id,
         brokers=[Node(b.node_id, b.host, b.port, b.rack) for b in RESPONSE.brokers],
         topics=[
-            MetadataTopic(name=of.name, partitions=[partition(p) for p in of.partitions])
-            for of in RESPONSE.topics
+            MetadataTopic(name=topic.name, partitions=[partition(p) for p in topic.partitions])
+            for topic in RESPONSE.topics
         ],
     )
     header = 9 if version >= 9 else 8  # length, correlation id, tagged fields

@@ -71,12 +71,12 @@ def sent_elsewhere(client: str) -> list[Line]:
 def two_of_one_id(number: int) -> list[Line]:
     """One process waits out its backoff; the other one was at the new leader already."""
     at = 20_000 * number
-    of: dict[str, Any] = {"software": RDKAFKA, "host": f"10.9.1.{number}"}
+    more: dict[str, Any] = {"software": RDKAFKA, "host": f"10.9.1.{number}"}
     return [
-        produced(1, at + 950, "rdkafka", port=7001, **of),
-        refused(1, at + 1000, "rdkafka", 2, port=7001, **of),
-        *(produced(2, at + 1003 + 20 * n, "rdkafka", port=7003, **of) for n in range(10)),
-        produced(2, at + 1101, "rdkafka", port=7002, **of),
+        produced(1, at + 950, "rdkafka", port=7001, **more),
+        refused(1, at + 1000, "rdkafka", 2, port=7001, **more),
+        *(produced(2, at + 1003 + 20 * n, "rdkafka", port=7003, **more) for n in range(10)),
+        produced(2, at + 1101, "rdkafka", port=7002, **more),
     ]
 
 
@@ -119,9 +119,9 @@ def upgraded(number: int) -> list[Line]:
 
 def asking_again(client: str) -> list[Line]:
     """librdkafka 2.3.0: after 100, 200, 400 ms and then each second, for what it was just told."""
-    of: dict[str, Any] = {"software": ("librdkafka", "2.3.0")}
+    more: dict[str, Any] = {"software": ("librdkafka", "2.3.0")}
     return [
-        shown(2, 10_000 * burst + at, client, 2, 8, **of)
+        shown(2, 10_000 * burst + at, client, 2, 8, **more)
         for burst in range(8)
         for at in (100, 300, 700, *range(1500, 9501, 1000))
     ]
@@ -200,7 +200,7 @@ def clients(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
         [produced(1, at, "deprecated", software=OLD) for at in (100, 200, 300)],
         *(long_lived(f"old{number}", 1000 * number + 5000) for number in range(5)),
     ]
-    paths = logs(tmp_path_factory.mktemp("stories"), [of for story in stories for of in story])
+    paths = logs(tmp_path_factory.mktemp("stories"), [line for story in stories for line in story])
     log = read_request_log(spark, paths)
     document = analyse(log)
     [cluster] = document["clusters"]
@@ -243,19 +243,19 @@ def test_hints_with_the_endpoint_of_another_node(clients: dict[str, Any]) -> Non
 
 
 def test_findings_are_those_of_the_tap(clients: dict[str, Any]) -> None:
-    found = {(one["id"], one["software"]): one for one in clients["findings"]}
-    loop, storm = found["hint-hot-loop", KGO[0]], found["metadata-storm", JAVA[0]]
+    findings = {(finding["id"], finding["software"]): finding for finding in clients["findings"]}
+    loop, storm = findings["hint-hot-loop", KGO[0]], findings["metadata-storm", JAVA[0]]
     assert clients["findings"][0] == loop
     assert (loop["is_known"], loop["known"]["mended_in"]) == (True, "1.21.7")
     assert (loop["client_count"], loop["client_ids"]) == (1, ["loader@10.9.0.7"])
     assert (storm["is_known"], storm["client_ids"]) == (False, ["storm.host@10.9.0.7"])
     assert 5 <= storm["times"] <= 6
     # Ten clients followed one hint each: no one of them is enough.
-    unrefreshed = found["hint-no-refresh", JAVA[0]]
+    unrefreshed = findings["hint-no-refresh", JAVA[0]]
     assert (unrefreshed["client_count"], unrefreshed["client_ids"]) == (0, [])
-    unasked = found["no-metadata-after-6", JAVA[0]]
+    unasked = findings["no-metadata-after-6", JAVA[0]]
     assert (unasked["times"], unasked["client_ids"]) == (1, ["blind@10.9.0.7"])
-    assert {id for id, _ in found} == {
+    assert {id for id, _ in findings} == {
         *("hint-hot-loop", "metadata-storm", "no-metadata-after-6", "hint-no-refresh")
     }
 
@@ -292,12 +292,12 @@ def test_connections_of_one_process_are_no_namesakes(
 
 
 def test_versions_of_one_id_are_told_by_connection(clients: dict[str, Any]) -> None:
-    found = {
+    by_version = {
         row["version"]: (row["episodes"]["total"], row["wait_ms"]["p50"])
         for row in clients["fleet"]
         if row["software"] == "somebodys"
     }
-    assert found == {"3.10.0": (5, 100), "3.9.0": (5, 1)}
+    assert by_version == {"3.10.0": (5, 100), "3.9.0": (5, 1)}
 
 
 def test_metadata_again_and_again_has_no_cause(clients: dict[str, Any]) -> None:
@@ -340,7 +340,9 @@ def without_broker_2(spark: SparkSession, tmp_path_factory: pytest.TempPathFacto
     of 1970; the document."""
     folder = tmp_path_factory.mktemp("without 2")
     stories = [moved_on(f"c{number}", 20_000 * number) for number in range(6)]
-    first, second, *_ = logs(folder, [of for story in (warm(UNTIL_MS), *stories) for of in story])
+    first, second, *_ = logs(
+        folder, [line for story in (warm(UNTIL_MS), *stories) for line in story]
+    )
     Path(second).unlink()
     early = text(produced(1, 0, "early"), -START_US / 1000)
     path = Path(first)
@@ -355,7 +357,7 @@ def test_what_led_to_a_broker_without_a_log_is_unseen(without_broker_2: Any) -> 
     assert row["verdict"]["behaviour"] == "unknown"
     assert "the log of a broker that led is missing" in row["verdict"]["sentence"]
     assert (row["episodes"]["unseen"], row["wait_ms"]["p50"]) == (6, None)
-    logged = {of["broker"]: of["line_count"] for of in cluster["brokers"]}
+    logged = {node["broker"]: node["line_count"] for node in cluster["brokers"]}
     assert logged == {1: 9, 2: 0, 3: 8}
     assert "There is no log of broker 2:" in "\n".join(request_log_answer(without_broker_2))
 
@@ -392,7 +394,7 @@ def test_clocks_that_are_apart_make_no_waits(spark: SparkSession, tmp_path: Path
     assert row["verdict"]["behaviour"] == "waits"
     assert row["followed_hints"] == {"present": 24, "followed": 24, "at_once": 0}
     assert (row["wait_ms"]["p50"], row["wait_ms"]["max"]) == (100, 100)
-    apart = {of["broker"]: of["hours_apart"] for of in cluster["brokers"]}
+    apart = {node["broker"]: node["hours_apart"] for node in cluster["brokers"]}
     assert apart == {1: None, 2: None, 3: 1}
     assert "broker 3 begins and ends 1 h after" in "\n".join(request_log_answer(document))
 
@@ -405,7 +407,7 @@ def test_clocks_that_were_put_back_within_a_file_are_told(
     path = tmp_path / "request.log"
     minutes = [*range(20), *range(-40, -20)]
     lines = [shown(1, first_ms + 60_000 * minute, "shop") for minute in minutes]
-    path.write_text("".join(f"{text(of)}\n" for of in lines))
+    path.write_text("".join(f"{text(line)}\n" for line in lines))
     document = analyse(read_request_log(spark, [str(path)]))
     [turn] = document["turned_clocks"]
     assert (turn["file"], turn["is_forward"]) == (str(path), False)

@@ -53,11 +53,11 @@ def written(folder: Path, logs: dict[str, list[str]]) -> list[str]:
 
 def of_each_node(change: Callable[[str], str]) -> dict[str, list[str]]:
     lines = log_lines("kafka-4.3.1")
-    found: dict[str, list[str]] = {}
+    by_address: dict[str, list[str]] = {}
     for line in lines:
         address = request_of(line)["connection"].split("-")[0]
-        found.setdefault(address.replace(":", "-"), []).append(change(line))
-    return found
+        by_address.setdefault(address.replace(":", "-"), []).append(change(line))
+    return by_address
 
 
 def test_brokers_of_one_port_are_told_by_what_they_accept(
@@ -78,14 +78,16 @@ def test_brokers_of_one_port_are_told_by_what_they_accept(
             line = line.replace(named, f'"host":"b{broker}.example","port":9092')
         return line
 
-    [found] = analyse(read_request_log(spark, written(tmp_path, of_each_node(change))))["clusters"]
-    assert [row["addresses"] for row in found["brokers"]] == [
+    [cluster] = analyse(read_request_log(spark, written(tmp_path, of_each_node(change))))[
+        "clusters"
+    ]
+    assert [row["addresses"] for row in cluster["brokers"]] == [
         [f"10.0.0.{broker}:9092"] for broker in (1, 2, 3)
     ]
-    assert found["requests_of_unknown_brokers"] == {}
+    assert cluster["requests_of_unknown_brokers"] == {}
     for table in ("reads", "clients", "apis", "produce_not_leader", "fetch_errors_by_reader"):
-        assert found[table] == expected[table]
-    for row, other in zip(found["fleet"], expected["fleet"], strict=True):
+        assert cluster[table] == expected[table]
+    for row, other in zip(cluster["fleet"], expected["fleet"], strict=True):
         for name in ("wait_ms", "verdict", "rack_bytes", "not_leader"):
             assert row[name] == other[name]
 
@@ -98,14 +100,14 @@ def test_clusters_are_told_apart(
     make_new(spark, str(tmp_path / "saved"))
     document = analyse(log, save_to=str(tmp_path / "saved"))
     # Controllers answer no Metadata: of two clusters, nothing tells whose they are.
-    by_id = {of["cluster_id"]: of for of in document["clusters"]}
+    by_id = {cluster["cluster_id"]: cluster for cluster in document["clusters"]}
     assert len(by_id) == 3
     assert by_id[None]["brokers"] == []
     [expected] = plain["clusters"]
-    found = by_id[expected["cluster_id"]]
+    cluster = by_id[expected["cluster_id"]]
     for name in ("reads", "produce_not_leader", "brokers"):
-        assert found[name] == expected[name]
-    for row, other in zip(found["fleet"], expected["fleet"], strict=True):
+        assert cluster[name] == expected[name]
+    for row, other in zip(cluster["fleet"], expected["fleet"], strict=True):
         for name in ("software", "wait_ms", "not_leader", "verdict", "rack_bytes"):
             assert row[name] == other[name]
     every = {
@@ -124,7 +126,7 @@ def test_clusters_are_told_apart(
     assert counted == every
     fleet = pq.read_table(tmp_path / "saved" / "fleet").to_pylist()
     assert sum(row["not_leader_total"] for row in fleet) == sum(
-        row["not_leader"]["total"] for of in document["clusters"] for row in of["fleet"]
+        row["not_leader"]["total"] for cluster in document["clusters"] for row in cluster["fleet"]
     )
     assert all(
         re.fullmatch(r"\w+ [\d, ]+(; \w+ [\d, ]+)*", row["requests_by_api"]) for row in fleet
@@ -137,8 +139,8 @@ def later(line: str, by: timedelta) -> str:
 
 
 def test_clocks_of_one_machine_do_not_differ(plain: dict[str, Any]) -> None:
-    [found] = plain["clusters"]
-    assert [row["differ_at_least_ms"] for row in found["clocks"]] == [0] * len(found["clocks"])
+    [cluster] = plain["clusters"]
+    assert [row["differ_at_least_ms"] for row in cluster["clocks"]] == [0] * len(cluster["clocks"])
 
 
 def moves(ahead_us: dict[int, int], choose: random.Random) -> Iterator[dict[str, Any]]:
@@ -170,9 +172,9 @@ def test_clocks_that_differ_are_told_of(spark: SparkSession) -> None:
     ]
     differences = clock_differences(of_schema(spark, ATTEMPTS, rows, api_key=0)).collect()
     for cluster, ahead_ms in every.items():
-        found = clocks_of([row.asDict() for row in differences if row.cluster == cluster])
-        assert [(row["broker"], row["other"]) for row in found] == [(1, 2), (1, 3), (2, 3)]
-        for row in found:
+        clocks = clocks_of([row.asDict() for row in differences if row.cluster == cluster])
+        assert [(row["broker"], row["other"]) for row in clocks] == [(1, 2), (1, 3), (2, 3)]
+        for row in clocks:
             ahead = {(1, 2): ahead_ms, (1, 3): 0, (2, 3): -ahead_ms}[row["broker"], row["other"]]
             assert row["other_ahead_at_least_ms"] <= ahead <= row["other_ahead_at_most_ms"]
             assert max(0, abs(ahead) - 25) <= row["differ_at_least_ms"] <= abs(ahead)
@@ -181,8 +183,8 @@ def test_clocks_that_differ_are_told_of(spark: SparkSession) -> None:
 def test_zones_of_paths_and_files_that_ended_before(spark: SparkSession, tmp_path: Path) -> None:
     lines = log_lines("kafka-4.3.1")
     # Files of the same requests at the same time would be copies.
-    others = [of.replace('"clientId":"', '"clientId":"b-', 1) for of in lines[:40]]
-    logs = {"a": lines[:40], "b": [later(of, timedelta(hours=1)) for of in others]}
+    others = [line.replace('"clientId":"', '"clientId":"b-', 1) for line in lines[:40]]
+    logs = {"a": lines[:40], "b": [later(line, timedelta(hours=1)) for line in others]}
     [folder] = written(tmp_path / "logs", logs)
     zones = Timezones("UTC", ((f"{folder}/b", "Europe/Berlin"),))
     times: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}

@@ -21,7 +21,9 @@ from kipctl.pipeline.request_log.files import Timezones
 from kipctl.pipeline.request_log.follow import Following, Look, following
 
 pytestmark = pytest.mark.spark
-TEXTS = {of.name.removesuffix(".gz"): gzip.decompress(of.read_bytes()) for of in log_files(LOGS[0])}
+TEXTS = {
+    path.name.removesuffix(".gz"): gzip.decompress(path.read_bytes()) for path in log_files(LOGS[0])
+}
 BROKEN = b'[2026-01-31 12:00:00,000] DEBUG Completed request:{"isForwarded":false\n'
 
 
@@ -80,7 +82,7 @@ def test_lines_that_are_added_are_counted_once(spark: SparkSession, tmp_path: Pa
     assert len(read) >= 3
     assert read == sorted({*read})
     assert document == analyse(read_request_log(spark, [str(tmp_path)]))
-    files = [of["file"].removeprefix(f"{tmp_path}/") for of in document["broken_lines"]]
+    files = [line["file"].removeprefix(f"{tmp_path}/") for line in document["broken_lines"]]
     assert files == [f"{renamed}.1", f"{packed}.1.gz"]
     whole = analysed_log(spark, LOGS[0]).document
     assert document["lines"]["parsed"] == whole["lines"]["parsed"] == lines
@@ -133,7 +135,7 @@ def test_of_a_period_and_a_zone(spark: SparkSession, tmp_path: Path) -> None:
         log.write_bytes(lines[cut(lines) :])
 
     with following(spark, [str(tmp_path)], timezones=zones, period=period) as followed:
-        looks = looks_at(followed, [rotate], sum(of[1:20] >= first for of in times))
+        looks = looks_at(followed, [rotate], sum(line[1:20] >= first for line in times))
         document = followed.document()
     assert len(looks) >= 2
     everywhere = Timezones("-02:00")
@@ -152,7 +154,7 @@ def test_rows_of_many_batches_are_put_together(
         looks = looks_at(followed, steps, 150)
         assert len(list(followed.folder.iterdir())) <= 2
         document = followed.document()
-    assert [of["lines"]["read"] for of in looks] == [50, 100, 150]
+    assert [look["lines"]["read"] for look in looks] == [50, 100, 150]
     assert document == analyse(read_request_log(spark, [str(log)]))
 
 

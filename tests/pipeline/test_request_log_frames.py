@@ -56,7 +56,7 @@ def test_why_metadata_was_asked_for(log: RequestLog) -> None:
     refused = {
         row.client for row in log.calls.filter(has_leader_error()).select("client").collect()
     }
-    assert {client for client, of in causes.items() if "leader_change" in of} <= refused
+    assert {client for client, reasons in causes.items() if "leader_change" in reasons} <= refused
     assert "leader_change" in causes["kp-producer"]
     # It asked for nothing at first, to learn the brokers, then for the topic it produces to.
     assert "new_topic" in causes["kp-producer"]
@@ -70,8 +70,8 @@ def test_a_client_may_have_a_number_for_a_name(spark: SparkSession) -> None:
         "cluster string, broker int, connection string, is_forwarded boolean, client string, "
         "api_key int, software struct<name: string, version: string>",
     )
-    found = with_caller(calls, [1, 2]).select("connection", "origin").distinct().collect()
-    assert {(row.connection, row.origin) for row in found} == {
+    callers = with_caller(calls, [1, 2]).select("connection", "origin").distinct().collect()
+    assert {(row.connection, row.origin) for row in callers} == {
         ("client", "client"),
         ("broker", "broker"),
     }

@@ -305,8 +305,10 @@ def test_clients_of_any_id_and_times_that_are_not_known(of_many_files: RequestLo
     period = {"from": min(MOMENTS.values()), "to": max(MOMENTS.values())}
     assert period.items() <= timed["period"].items()
     assert timeless["period"] == {"from": None, "to": None, "seconds": None}
-    found = {row["client_id"]: row["requests"] for row in timeless["clients"]}
-    assert {client_id: found[client_id] for client_id in CLIENT_IDS} == dict.fromkeys(CLIENT_IDS, 1)
+    requests = {row["client_id"]: row["requests"] for row in timeless["clients"]}
+    assert {client_id: requests[client_id] for client_id in CLIENT_IDS} == dict.fromkeys(
+        CLIENT_IDS, 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def read(
 
 def counts(log: RequestLog) -> Any:
     """What is known of a log before any table is made."""
-    of = (log.lines, log.copies, log.envelopes, log.untimed, log.broken, log.nodes, log.seen)
-    return (*of, log.places, log.logged, log.refused_slots, log.turns)
+    known = (log.lines, log.copies, log.envelopes, log.untimed, log.broken, log.nodes, log.seen)
+    return (*known, log.places, log.logged, log.refused_slots, log.turns)
 
 
 def moment(us: int) -> str:
@@ -51,7 +51,7 @@ def test_a_pack_tells_what_the_text_tells(spark: SparkSession, tmp_path: Path, n
 def test_of_whole_slices_too(spark: SparkSession, tmp_path: Path) -> None:
     files, to = log_files(LOGS[0]), tmp_path / "packed"
     pack(spark, [*map(str, files)], str(to))
-    spans = [(of.first_us, of.last_us) for of in analysed_log(spark, LOGS[0]).log.seen]
+    spans = [(seen.first_us, seen.last_us) for seen in analysed_log(spark, LOGS[0]).log.seen]
     first, last = min(spans)[0], max(end for _, end in spans)
     third = (last - first) // 3
     since, before = (moment((first + n * third) // SLICE_US * SLICE_US) for n in (1, 2))
@@ -103,8 +103,13 @@ def test_of_any_lines(spark: SparkSession, tmp_path: Path) -> None:
     mixed = [*lines[:30], *STRANGE, *lines[30:], STRANGE[3]]
     wrapped = [json.dumps({"log": f"{line}\n", "stream": "stdout"}) for line in mixed]
     untimed = [line[26:] for line in lines[:5]]
-    for name, of in (("plain", mixed), ("docker", wrapped), ("copy", lines), ("untimed", untimed)):
-        (logs / name).write_text("".join(f"{line}\n" for line in of))
+    for name, content in (
+        ("plain", mixed),
+        ("docker", wrapped),
+        ("copy", lines),
+        ("untimed", untimed),
+    ):
+        (logs / name).write_text("".join(f"{line}\n" for line in content))
     (logs / "copy.gz").write_bytes(gzip.compress((logs / "copy").read_bytes()))
     text = read(spark, logs, by_time=True)
     assert text.broken
@@ -115,10 +120,12 @@ def test_of_any_lines(spark: SparkSession, tmp_path: Path) -> None:
     assert counts(read(spark, logs)) == counts(text)
     packed = read(spark, to, by_time=True)
     assert counts(packed) == counts(text)
-    assert sum(of["count"] for one in over_time(packed) for of in one["apis"]) == sum(
-        of["count"] for one in over_time(text) for of in one["apis"]
+    assert sum(api["count"] for cluster in over_time(packed) for api in cluster["apis"]) == sum(
+        api["count"] for cluster in over_time(text) for api in cluster["apis"]
     )
-    since = parse_period(moment(min(of.first_us for of in text.seen if of.first_us > 0)), None)
+    since = parse_period(
+        moment(min(seen.first_us for seen in text.seen if seen.first_us > 0)), None
+    )
     assert since.since is not None
     begin = parse_period(moment(since.since.us // SLICE_US * SLICE_US), None)
     assert counts(read(spark, to, period=begin)) == counts(read(spark, logs, period=begin))
@@ -153,7 +160,7 @@ def test_a_log_that_grows_and_is_rotated(spark: SparkSession, tmp_path: Path) ->
     assert packed() == (1, 0, 1, 120)
     older.unlink()
     assert packed() == (0, 0, 1, 120)
-    assert {of.file.rpartition("/")[2] for of in read(spark, Path(to)).seen} == {
+    assert {seen.file.rpartition("/")[2] for seen in read(spark, Path(to)).seen} == {
         "request.log.1",
         "request.log.2.gz",
     }
@@ -177,7 +184,7 @@ def test_what_is_killed_leaves_what_was_done(
     before = Pack.at_or_new(spark, to)
     with pytest.raises(KeyboardInterrupt):
         pack(spark, files, to)
-    assert len({of.file for of in read(spark, Path(to)).seen}) == 2
+    assert len({seen.file for seen in read(spark, Path(to)).seen}) == 2
     monkeypatch.setattr(Pack, "write", write)
     said = pack(spark, files, to)
     assert (said["files_packed"], said["files_unchanged"]) == (2, 2)
@@ -245,6 +252,8 @@ def test_what_an_analysis_may_still_read_by_stays_for_a_day(
     assert len(batches()) == 2
     age(*to.glob("_pack.*.json"), *to.glob("_rows/*"))
     newest = packed(30)
-    assert {f"batch={of.batch}" for of in (*latest.files, *newest.files)} == batches()
+    assert {f"batch={file.batch}" for file in (*latest.files, *newest.files)} == batches()
     numbers = (latest.number, newest.number)
-    assert {path.name for path in to.glob("_pack.*.json")} == {f"_pack.{of}.json" for of in numbers}
+    assert {path.name for path in to.glob("_pack.*.json")} == {
+        f"_pack.{number}.json" for number in numbers
+    }

@@ -50,8 +50,8 @@ def test_a_broker_by_where_its_follower_came_from() -> None:
     assert brokers(places_of(seen)) == {"10.0.0.1:9092": 1, "10.0.0.2:9092": 2}
     # All on one host: it tells nothing.
     here = [
-        replace(of, followers=frozenset({(1, "10.0.0.1"), (2, "10.0.0.1"), (3, "10.0.0.1")}))
-        for of in seen
+        replace(entry, followers=frozenset({(1, "10.0.0.1"), (2, "10.0.0.1"), (3, "10.0.0.1")}))
+        for entry in seen
     ]
     assert brokers(places_of(here)) == {"10.0.0.1:9092": None, "10.0.0.2:9092": None}
 
@@ -64,8 +64,8 @@ def test_a_broker_by_most_of_the_partitions_that_it_accepted(
     votes: dict[int, int], broker: int | None
 ) -> None:
     seen = [Seen("a", "10.0.0.1:9092", 1, FLEET)]
-    found = places_of(seen, votes={("c", "10.0.0.1:9092"): votes})
-    assert brokers(found) == {"10.0.0.1:9092": broker}
+    places = places_of(seen, votes={("c", "10.0.0.1:9092"): votes})
+    assert brokers(places) == {"10.0.0.1:9092": broker}
 
 
 def test_a_broker_that_is_named() -> None:
@@ -106,8 +106,8 @@ def test_clusters_are_told_apart_by_file_and_by_address() -> None:
 
 def test_zones_by_path() -> None:
     assert parse_timezones([]) == Timezones()
-    found = parse_timezones(["Europe/Berlin", "logs/eu=a=Asia/Tokyo", "b=UTC"])
-    assert found == Timezones("Europe/Berlin", (("logs/eu=a", "Asia/Tokyo"), ("b", "UTC")))
+    zones = parse_timezones(["Europe/Berlin", "logs/eu=a=Asia/Tokyo", "b=UTC"])
+    assert zones == Timezones("Europe/Berlin", (("logs/eu=a", "Asia/Tokyo"), ("b", "UTC")))
     for wrong in ("Europe/Nowhere", "logs=", "", "/etc/passwd", "../UTC"):
         with pytest.raises(UsageError, match="no such zone"):
             parse_timezones([wrong])

@@ -43,13 +43,13 @@ def read(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Requests,
 
 def quantiles(milliseconds: list[float]) -> dict[str, float]:
     """Nearest ranks, of microseconds to ten significant bits."""
-    us = sorted(round(1000 * of) for of in milliseconds)
-    found = {}
+    us = sorted(round(1000 * ms) for ms in milliseconds)
+    ranks = {}
     for name, q in QUANTILES.items():
         value = us[ceil(round(q * len(us), 6)) - 1]
         shift = max(0, value.bit_length() - 10)
-        found[name] = (value >> shift << shift) / 1000
-    return found
+        ranks[name] = (value >> shift << shift) / 1000
+    return ranks
 
 
 def test_latency_is_that_of_a_plain_sort(read: tuple[Requests, dict[str, Any]]) -> None:
@@ -60,65 +60,77 @@ def test_latency_is_that_of_a_plain_sort(read: tuple[Requests, dict[str, Any]]) 
     groups: dict[str, dict[tuple[Any, ...], Requests]] = {
         name: defaultdict(list) for name in ("by_api", "by_broker", "by_client")
     }
-    for of in requests:
-        api, client = of["requestHeader"]["requestApiKey"], of["requestHeader"]["clientId"]
+    for request in requests:
+        api, client = (
+            request["requestHeader"]["requestApiKey"],
+            request["requestHeader"]["clientId"],
+        )
         is_follower = api == 1 and bool(REPLICA.fullmatch(client))
-        groups["by_api"][api, is_follower].append(of)
-        broker = broker_at.get(of["connection"].split("-")[0])
-        groups["by_broker"][broker, api, is_follower].append(of)
+        groups["by_api"][api, is_follower].append(request)
+        broker = broker_at.get(request["connection"].split("-")[0])
+        groups["by_broker"][broker, api, is_follower].append(request)
         if not is_follower:
-            groups["by_client"][client, api, False].append(of)
+            groups["by_client"][client, api, False].append(request)
     for name, keys in (("by_api", ()), ("by_broker", ("broker",)), ("by_client", ("client_id",))):
         rows = cluster[f"latency_{name}"]
         assert [row["requests"] for row in rows] == sorted(
             (row["requests"] for row in rows), reverse=True
         )
-        found = {
+        latencies = {
             tuple(row[key] for key in (*keys, "api_key", "is_follower")): {
                 time: row[time] for time in TIMES
             }
             for row in rows
         }
-        assert found == {
-            key: {time: quantiles([one[field] for one in of]) for time, field in TIMES.items()}
-            for key, of in groups[name].items()
+        assert latencies == {
+            key: {
+                time: quantiles([request[field] for request in group])
+                for time, field in TIMES.items()
+            }
+            for key, group in groups[name].items()
         }
         assert all(row["api"] for row in rows)
 
 
 def test_principals_and_listeners(read: tuple[Requests, dict[str, Any]]) -> None:
     requests, cluster = read
-    plain = Counter((of["principal"], of["listener"], of["securityProtocol"]) for of in requests)
-    found: Counter[tuple[str, str, str]] = Counter()
+    plain = Counter(
+        (request["principal"], request["listener"], request["securityProtocol"])
+        for request in requests
+    )
+    counts: Counter[tuple[str, str, str]] = Counter()
     connections = 0
     for row in cluster["principals"]:
-        found[row["principal"], row["listener"], row["security_protocol"]] += row["requests"]
+        counts[row["principal"], row["listener"], row["security_protocol"]] += row["requests"]
         connections += row["connections"]
-    assert found == plain
-    assert connections >= len({of["connection"] for of in requests})
+    assert counts == plain
+    assert connections >= len({request["connection"] for request in requests})
 
 
 def test_bytes_by_client(read: tuple[Requests, dict[str, Any]]) -> None:
     requests, cluster = read
     origins = {row["client_id"]: row["origin"] for row in cluster["clients"]}
     plain: Counter[tuple[str, str]] = Counter()
-    for of in requests:
-        api, client = of["requestHeader"]["requestApiKey"], of["requestHeader"]["clientId"]
+    for request in requests:
+        api, client = (
+            request["requestHeader"]["requestApiKey"],
+            request["requestHeader"]["clientId"],
+        )
         if origins[client] != "client":
             continue
         if api == 0:
-            for topic in of["request"]["topicData"]:
-                for one in topic["partitionData"]:
-                    plain[client, "produced_bytes"] += one["recordsSizeInBytes"]
+            for topic in request["request"]["topicData"]:
+                for partition in topic["partitionData"]:
+                    plain[client, "produced_bytes"] += partition["recordsSizeInBytes"]
         if api == 1:
             plain[client, "fetched_bytes"] += sum(
-                one["recordsSizeInBytes"] for one in partitions_of(of)
+                partition["recordsSizeInBytes"] for partition in partitions_of(request)
             )
-    found: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
     for row in cluster["talkers"]:
         for name in ("produced_bytes", "fetched_bytes"):
-            found[row["client_id"], name] += row[name]
-    assert +found == +plain
+            sizes[row["client_id"], name] += row[name]
+    assert +sizes == +plain
     reads: Counter[str | None] = Counter()
     for row in cluster["reads"]:
         reads[row["client_rack"]] += row["bytes"]
@@ -177,13 +189,13 @@ def test_what_crosses_racks_and_what_it_costs(made: RequestLogAnalysis) -> None:
     [cluster] = made["clusters"]
     *rows, own = cluster["talkers"]
     assert own["client_id"] == "kipctl-perf-consumer"
-    found = {row["client_id"]: row for row in rows if row["fetched_bytes"]}
+    by_client = {row["client_id"]: row for row in rows if row["fetched_bytes"]}
     # Who names none of the three racks may be in any of them.
     across = {"nowhere": 600, "near": 0, "far": 600, "typo": 60}
-    assert {client: row["cross_rack_bytes"] for client, row in found.items()} == across
-    assert next(iter(found)) == "nowhere"
+    assert {client: row["cross_rack_bytes"] for client, row in by_client.items()} == across
+    assert next(iter(by_client)) == "nowhere"
     of_a_month = {client: size / 60 * 30 * 86400 / 1e9 * 100 for client, size in across.items()}
-    assert {client: row["price_of_30_days"] for client, row in found.items()} == pytest.approx(
+    assert {client: row["price_of_30_days"] for client, row in by_client.items()} == pytest.approx(
         of_a_month
     )
     assert cluster["rackless_reads"] == {
@@ -227,11 +239,11 @@ def test_what_kafka_4_refuses(
     spark: SparkSession, api_key: int, version: int, *, is_told: bool, is_refused: bool
 ) -> None:
     """Whether the broker is one that says so, from 3.7 on, or not."""
-    of = {"api_key": api_key, "api_version": version, "is_deprecated": is_told, "requests": 2}
+    call = {"api_key": api_key, "api_version": version, "is_deprecated": is_told, "requests": 2}
     names = ("cluster", "client", "api", "software_name", "software_version")
-    row = {**dict.fromkeys(names, "a"), **of, "origin": "client"}
+    row = {**dict.fromkeys(names, "a"), **call, "origin": "client"}
     calls = spark.createDataFrame([row, {**row, "origin": "replica"}])
-    assert [of.requests for of in deprecated_counts(calls).collect()] == [2] * is_refused
+    assert [refused.requests for refused in deprecated_counts(calls).collect()] == [2] * is_refused
 
 
 def test_who_would_be_refused_by_kafka_4(made: RequestLogAnalysis) -> None:

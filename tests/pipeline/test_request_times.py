@@ -38,9 +38,9 @@ def test_times_are_rounded_by_less_than_two_thousandths_and_keep_their_order() -
     )
     codes = codes_of(np.array(us))
     assert codes.dtype == np.uint16
-    assert us_of(codes).tolist() == [rounded(of) for of in us]
+    assert us_of(codes).tolist() == [rounded(value) for value in us]
     assert (np.diff(codes.astype(int)) >= 0).all()
-    assert all(0 <= of - rounded(of) <= of / 512 for of in us)
+    assert all(0 <= value - rounded(value) <= value / 512 for value in us)
 
 
 def test_what_no_request_takes_is_nothing() -> None:
@@ -71,7 +71,7 @@ def test_percentiles_are_nearest_ranks(seed: int) -> None:
         plain["by_broker", cluster, broker, None, api, is_reader] += requests
         if not is_reader:
             plain["by_client", cluster, None, client, api, False] += requests
-        told = packed([time for of in requests for time in of])
+        told = packed([time for times in requests for time in times])
         rows.append(
             dict(
                 zip(
@@ -88,17 +88,17 @@ def test_percentiles_are_nearest_ranks(seed: int) -> None:
             halves = (rows[start : start + 12], rows[start + 12 : start + 20])
             yield from counted(places, map(pa.RecordBatch.from_pylist, halves))
 
-    found = {}
+    by_key = {}
     for batch in percentiles(tasks()):
         for row in batch.to_pylist():
-            found[tuple(row[name] for name in BY_KEYS)] = (row["requests"], row["us"])
+            by_key[tuple(row[name] for name in BY_KEYS)] = (row["requests"], row["us"])
 
     def told_of(requests: list[tuple[float, ...]]) -> tuple[int, list[int]]:
         us = []
         for times in zip(*requests, strict=True):
-            in_order = sorted(round(1000 * of) for of in times)
+            in_order = sorted(round(1000 * ms) for ms in times)
             ranks = (ceil(round(q * len(in_order), 6)) for q in QUANTILES.values())
             us += [rounded(in_order[rank - 1]) for rank in ranks]
         return len(requests), us
 
-    assert found == {key: told_of(requests) for key, requests in plain.items()}
+    assert by_key == {key: told_of(requests) for key, requests in plain.items()}

@@ -48,8 +48,8 @@ def test_the_names_of_apis_are_kafkas_own() -> None:
 
 def test_codes_that_are_newer_than_kipctl_are_named_by_their_number(spark: SparkSession) -> None:
     codes = spark.createDataFrame([(0,), (3,), (999,), (None,)], "code int")
-    found = codes.select(api_name("code").alias("api"), error_name("code").alias("error")).collect()
-    assert [tuple(row) for row in found] == [
+    rows = codes.select(api_name("code").alias("api"), error_name("code").alias("error")).collect()
+    assert [tuple(row) for row in rows] == [
         ("PRODUCE", "NONE"),
         ("METADATA", "UNKNOWN_TOPIC_OR_PARTITION"),
         ("API 999", "UNKNOWN_ERROR_999"),
@@ -66,7 +66,7 @@ def test_quantiles_are_the_nearest_rank_of_the_live_summary(spark: SparkSession)
         *(nearest_rank("value", q).alias(str(q)) for q in quantiles)
     )
     for size, row in rows_by(table, "size").items():
-        of_size = np.array([value for of, value in values if of == size])
+        of_size = np.array([value for group, value in values if group == size])
         spread = distribution([(of_size, np.ones(size, np.int64))])
         assert row == {str(q): spread.quantile(q) for q in quantiles}, size
 
@@ -81,9 +81,9 @@ def test_requests_are_counted_by_who_sent_and_answered_them(spark: SparkSession)
     rows.append(sent(30, error=0, broker=2))
     common = {"api_key": 0, "api_version": 13, "broker": 1, "software_name": "kipctl"}
     common |= {"software_version": "1", "cause": None}
-    found = rows_by(rpc_table(frame(spark, "rpcs", rows, **common), KEYS), "broker")
+    by_broker = rows_by(rpc_table(frame(spark, "rpcs", rows, **common), KEYS), "broker")
     whose = {"run": "r", "arm": "kip951", "client": "c", "api": "PRODUCE"}
-    assert found[1] == whose | {name: common[name] for name in common if name != "broker"} | {
+    assert by_broker[1] == whose | {name: common[name] for name in common if name != "broker"} | {
         "requests": 5,
         "errors": 2,
         "unanswered": 1,
@@ -94,7 +94,7 @@ def test_requests_are_counted_by_who_sent_and_answered_them(spark: SparkSession)
         "critical": 1,
     }
     expected = {"requests": 1, "errors": 0, "unanswered": 1, "request_bytes": 0, "p50_us": None}
-    assert part_of(found[2], expected) == expected
+    assert part_of(by_broker[2], expected) == expected
 
 
 def test_metadata_by_cause_is_that_of_the_live_summary(spark: SparkSession) -> None:
@@ -119,11 +119,11 @@ def test_metadata_by_cause_is_that_of_the_live_summary(spark: SparkSession) -> N
         }
         for row in raw
     ]
-    found = rows_by(metadata_table(frame(spark, "rpcs", traced)), "cause")
-    assert {cause: row["requests"] for cause, row in found.items()} == live["by_cause"]
-    assert sum(row["requests"] for row in found.values()) == live["total"]
-    assert sum(row["critical"] for row in found.values()) == live["on_critical_path"]
-    assert sum(row["bytes"] for row in found.values()) == live["bytes"]
+    by_cause = rows_by(metadata_table(frame(spark, "rpcs", traced)), "cause")
+    assert {cause: row["requests"] for cause, row in by_cause.items()} == live["by_cause"]
+    assert sum(row["requests"] for row in by_cause.values()) == live["total"]
+    assert sum(row["critical"] for row in by_cause.values()) == live["on_critical_path"]
+    assert sum(row["bytes"] for row in by_cause.values()) == live["bytes"]
 
 
 S = 1_000_000
@@ -171,7 +171,7 @@ SEQUENCES: dict[str, tuple[list[Row], list[int], list[str]]] = {
         ["start", *UNCAUSED],
     ),
     "more topics than ever": (
-        [sent(at, topics=of) for at, of in ((10, 2), (20, 3), (30, 1), (40, 3), (50, None))],
+        [sent(at, topics=count) for at, count in ((10, 2), (20, 3), (30, 1), (40, 3), (50, None))],
         [],
         ["start", "new_topic", *(3 * UNCAUSED)],
     ),
@@ -187,10 +187,10 @@ SEQUENCES: dict[str, tuple[list[Row], list[int], list[str]]] = {
 def in_turn(rpcs: DataFrame) -> dict[str, list[Any]]:
     """The causes of each client's Metadata requests, in the order of sending."""
     asked = rpcs.filter("api_key = 3").orderBy("client", "sent_us").select("client", "cause")
-    found: dict[str, list[Any]] = {}
+    causes: dict[str, list[Any]] = {}
     for client, cause in asked.collect():
-        found.setdefault(client, []).append(cause)
-    return found
+        causes.setdefault(client, []).append(cause)
+    return causes
 
 
 def test_causes_follow_from_the_sequence_of_one_clients_requests(spark: SparkSession) -> None:
@@ -223,9 +223,9 @@ def test_new_topics_are_taken_from_a_source_that_tells_them(spark: SparkSession)
 def test_a_client_that_was_there_before_the_log_is_no_start(spark: SparkSession) -> None:
     """What it asks for first need not be new to it; a leader error is a cause all the same."""
     rows = [
-        {"client": client, **sent(at, topics=of)}
+        {"client": client, **sent(at, topics=count)}
         for client in ("known", "refused")
-        for at, of in ((20, 1), (30, 2))
+        for at, count in ((20, 1), (30, 2))
     ]
     rpcs = frame(spark, "rpcs", rows, **ANSWERED).withColumn("is_start", F.lit(False))
     told = of_schema(spark, TOLD, [{"client": "refused", "time_us": 15}])

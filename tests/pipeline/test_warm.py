@@ -155,7 +155,7 @@ def test_while_one_starts_another_start_waits() -> None:
 
 def tcp_ports(pid: int) -> list[int]:
     """Where a process takes connections over IPv4."""
-    held = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    held = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return [
         int(row[1].rpartition(":")[2], 16)

@@ -66,8 +66,8 @@ class Wire:
         later."""
         self.after(2 * REFRESH_US)
         self.observer.tick(self.now)
-        of = self.client.findings(self.observer.spec.drop_hints, self.now)
-        return {one.id: (one.times, one.of) for one in of}
+        findings = self.client.findings(self.observer.spec.drop_hints, self.now)
+        return {finding.id: (finding.times, finding.of) for finding in findings}
 
     @property
     def client(self):

@@ -152,7 +152,9 @@ def worked(server: str, lab: Lab, clients: Sequence[StockClient]) -> list[Work]:
         with Cluster(lab.access) as cluster:
             for rotation in range(ROTATIONS):
                 let_write(ROUNDS, has_large=rotation % 2 == 0)
-                assert rotate_own_topics(cluster, [one.name for one in clients]).failures == ()
+                assert (
+                    rotate_own_topics(cluster, [client.name for client in clients]).failures == ()
+                )
                 assert all_have(Work.has_written_all)
     finally:
         for work in works:
@@ -294,20 +296,24 @@ def test_it_has_only_errors_that_it_has_without_the_tap(seen: Seen, name: str) -
 def test_nobody_walks_around_the_tap_and_it_reads_all(seen: Seen, name: str) -> None:
     assert seen.outcome.messages == ()
     assert seen.written_through_tap[name] == len(seen.logs[name])
-    known = [one for one in seen.outcome.clients if one.identity.client_id.startswith(name)]
-    assert sum(one.counts.not_decoded for one in known) == 0
-    assert sum(one.counts.leader_errors for one in known) > 0
+    known = [
+        client for client in seen.outcome.clients if client.identity.client_id.startswith(name)
+    ]
+    assert sum(client.counts.not_decoded for client in known) == 0
+    assert sum(client.counts.leader_errors for client in known) > 0
     if name.startswith("java-"):
-        assert {one.identity.software_version for one in known} == {name.removeprefix("java-")}
+        assert {client.identity.software_version for client in known} == {
+            name.removeprefix("java-")
+        }
 
 
 @each_client
 def test_a_client_in_good_order_has_no_finding_but_notes(seen: Seen, name: str) -> None:
-    found = [
-        (one.identity.client_id, finding)
-        for one in seen.outcome.clients
-        if one.identity.client_id.startswith(name)
-        for finding in one.findings
+    findings = [
+        (client.identity.client_id, finding)
+        for client in seen.outcome.clients
+        if client.identity.client_id.startswith(name)
+        for finding in client.findings
         if FINDINGS[finding.id].severity is not Severity.NOTE
     ]
-    assert found == []
+    assert findings == []

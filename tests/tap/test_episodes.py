@@ -93,11 +93,11 @@ def test_metadata_without_epochs_shows_moves_all_the_same(wire):
         peer.call(batch(b"first"), REFUSED)
         peer.call(ask_metadata(), metadata((leader, -1)), version=6)
         wire.after(BACKOFF_US)
-        found = old if peer is new else new
+        other = old if peer is new else new
         for _ in range(2):
-            found.call(batch(b"anew"), DONE)
+            other.call(batch(b"anew"), DONE)
             peer.call(batch(b"was under way"), REFUSED)
-        found.call(batch(b"anew"), DONE)
+        other.call(batch(b"anew"), DONE)
     assert wire.client.episodes.moves.total == 3
     assert seen(wire).waits.max_us == BACKOFF_US
 
@@ -124,8 +124,8 @@ def test_many_batches_that_back_off_by_themselves_are_no_loop(wire):
     (peer,) = wire.connect_to(1)
     batches = [batch(b"%d" % number) for number in range(50)]
     for _ in range(5):
-        for one in batches:
-            peer.call(one, REFUSED, took_us=1000)
+        for request in batches:
+            peer.call(request, REFUSED, took_us=1000)
             wire.after(5000)
     assert (seen(wire).leader_errors, seen(wire).loops) == (250, 0)
 
@@ -145,8 +145,8 @@ def test_a_batch_that_is_sent_again_and_again_is_a_loop_among_others(wire):
     (peer,) = wire.connect_to(1)
     again = batch(b"again")
     for number in range(100):
-        for one in (again, batch(b"%d" % number)):
-            peer.call(one, REFUSED, took_us=1000)
+        for request in (again, batch(b"%d" % number)):
+            peer.call(request, REFUSED, took_us=1000)
     assert seen(wire).loops == 1
 
 
@@ -195,12 +195,12 @@ def test_what_is_wrong_with_a_hint_is_judged_by_what_this_client_was_shown(
     refusal = produced((0, NOT_LEADER), hint=(2, 0))
     at = (NodeEndpoint(hint[0], HOST, endpoint),) if endpoint else ()
     (topic,) = refusal.responses
-    (one,) = topic.partition_responses
-    leader = replace(one.current_leader, leader_id=hint[0], leader_epoch=hint[1])
-    one = replace(one, current_leader=leader)
-    topic = replace(topic, partition_responses=(one,))
+    (partition,) = topic.partition_responses
+    leader = replace(partition.current_leader, leader_id=hint[0], leader_epoch=hint[1])
+    partition = replace(partition, current_leader=leader)
+    topic = replace(topic, partition_responses=(partition,))
     peer.call(batch(b"first"), replace(refusal, responses=(topic,), node_endpoints=at))
-    (client,) = (one for one in wire.observer.clients.values() if one.counts.hints)
+    (client,) = (client for client in wire.observer.clients.values() if client.counts.hints)
     assert client.seen(False).faults == ({fault: 1} if fault else {})
     wire.after(1000)
     wire.connect(hint[0] if hint[0] in PORTS else 2).call(batch(b"anew"), DONE)
@@ -222,10 +222,10 @@ def test_what_was_known_of_a_topic_holds_no_more_when_it_is_made_anew(wire):
     """Also if another client was shown that before."""
     other, peer = wire.connect(1, "other"), wire.connect(1)
     peer.call(ask_metadata(), metadata((1, 9), topic_id=UUID(int=1)))
-    for one in (other, peer):
-        one.call(ask_metadata(), metadata((1, 0), topic_id=UUID(int=2)))
+    for connection in (other, peer):
+        connection.call(ask_metadata(), metadata((1, 0), topic_id=UUID(int=2)))
     peer.call(batch(b"first"), HINTED)
-    (client,) = (one for one in wire.observer.clients.values() if one.counts.hints)
+    (client,) = (client for client in wire.observer.clients.values() if client.counts.hints)
     assert client.seen(False).faults == {}
 
 
@@ -398,7 +398,7 @@ def test_how_long_batches_took_is_counted_with_and_without_a_record(wire):
 
 
 def fetch(*partitions: int, session: tuple[int, int] = (0, -1)):
-    topic = FetchTopic(TOPIC, partitions=tuple(FetchPartition(one) for one in partitions))
+    topic = FetchTopic(TOPIC, partitions=tuple(FetchPartition(index) for index in partitions))
     topics = (topic,) if partitions else ()
     return FetchRequest(topics=topics, session_id=session[0], session_epoch=session[1])
 
@@ -416,8 +416,8 @@ def test_a_fetch_session_asks_for_what_its_requests_do_not_name(wire):
     for epoch in (1, 2):
         wire.after(50_000)
         old.call(fetch(session=(7, epoch)), fetched(NOT_LEADER))
-    (one,) = wire.client.episodes.open.values()
-    assert one.episode.refusals == 3
+    (state,) = wire.client.episodes.open.values()
+    assert state.episode.refusals == 3
     new.call(ask_metadata(), metadata((2, 1)))
     new.call(fetch(0, session=(8, 3)), fetched())
     assert (wire.client.episodes.moves.total, seen(wire).waits.max_us) == (1, 100_000)
@@ -472,10 +472,12 @@ def share_fetch(topic_id):
 
 
 def shared(topic_id, error=0, leader=(0, 0), acknowledged=0):
-    one = SharePartitionData(0, error, None, acknowledged, current_leader=ShareLeader(*leader))
+    partition = SharePartitionData(
+        0, error, None, acknowledged, current_leader=ShareLeader(*leader)
+    )
     at = (NodeEndpoint(leader[0], HOST, PORTS[leader[0]]),) if leader[0] else ()
     return ShareFetchResponse(
-        responses=(ShareFetchableTopicResponse(topic_id, (one,)),), node_endpoints=at
+        responses=(ShareFetchableTopicResponse(topic_id, (partition,)),), node_endpoints=at
     )
 
 
@@ -500,9 +502,9 @@ def test_refusals_and_hints_of_share_groups_count_too(make_wire, drops, errors):
 def test_acknowledgements_of_share_groups_are_refused_too(wire):
     topic_id = UUID(int=9)
     (peer,) = wire.connect_to(1)
-    one = AcknowledgedPartition(0, NOT_LEADER, None, ShareLeader(2, 1))
+    partition = AcknowledgedPartition(0, NOT_LEADER, None, ShareLeader(2, 1))
     answer = ShareAcknowledgeResponse(
-        responses=(ShareAcknowledgeTopicResponse(topic_id, (one,)),),
+        responses=(ShareAcknowledgeTopicResponse(topic_id, (partition,)),),
         node_endpoints=(NodeEndpoint(2, HOST, PORTS[2]),),
     )
     topic = AcknowledgeTopic(topic_id, (AcknowledgePartition(0),))
@@ -530,13 +532,16 @@ def test_a_client_that_names_no_software_is_another_than_one_that_does(wire):
     wire.connect(1).call(ApiVersionsRequest(), ApiVersionsResponse(), version=2)
     names = {client.identity.software_name for client in wire.observer.clients.values()}
     assert names == {"lib", ""}
-    assert [one.counts.connections for one in wire.observer.clients.values()] == [1, 1]
+    assert [client.counts.connections for client in wire.observer.clients.values()] == [1, 1]
 
 
 def test_clients_of_one_id_are_told_apart_by_their_host(wire):
     for host in ("10.0.0.1", "10.0.0.2"):
         wire.connect(1, host=host).call(ask_metadata(), metadata((1, 0)))
-    assert [one.identity.host for one in wire.observer.clients.values()] == ["10.0.0.1", "10.0.0.2"]
+    assert [client.identity.host for client in wire.observer.clients.values()] == [
+        "10.0.0.1",
+        "10.0.0.2",
+    ]
     assert wire.rows("rpcs", "client") == [("c",), ("c (10.0.0.2)",)]
 
 
@@ -546,8 +551,8 @@ def test_a_refusal_with_an_offset_is_an_append_if_it_says_where_the_log_began(
 ):
     """As brokers do; kfake refuses with base offset 0."""
     (topic,) = REFUSED.responses
-    (one,) = topic.partition_responses
-    one = replace(one, base_offset=0, log_start_offset=log_start)
-    refused = replace(REFUSED, responses=(replace(topic, partition_responses=(one,)),))
+    (partition,) = topic.partition_responses
+    partition = replace(partition, base_offset=0, log_start_offset=log_start)
+    refused = replace(REFUSED, responses=(replace(topic, partition_responses=(partition,)),))
     wire.connect(1).call(batch(b"first"), refused)
     assert wire.rows("redirects", "base_offset") == [(0 if appended else None,)]

@@ -155,8 +155,8 @@ def test_batches_of_any_length_are_read(wire):
     peer, batches = wire.connect(1), [records(1, bytes(size)) for size in range(50, 200)]
     for batch in batches:
         peer.call(produce((0, batch), (1, batch)), produced((0, 0), (1, 0)))
-    found = sorted(wire.rows("batches", "partition", "bytes"))
-    assert found == [(at, len(batch) - BATCH_HEADER_SIZE) for at in (0, 1) for batch in batches]
+    rows = sorted(wire.rows("batches", "partition", "bytes"))
+    assert rows == [(at, len(batch) - BATCH_HEADER_SIZE) for at in (0, 1) for batch in batches]
 
 
 def test_a_request_without_answer_is_not_waited_for(wire):
@@ -245,8 +245,8 @@ def test_a_drafts_hint_is_counted_apart(wire):
     drafted = replace(REFUSED, responses=(replace(topic, partition_responses=(hinted,)),))
     wire.connect(1).call(produce((0, records(1))), drafted, version=9)
     assert (wire.counts.hints, wire.counts.draft_hints) == (0, 1)
-    found = wire.rows("redirects", "decision", "hint_leader", "hint_epoch")
-    assert found == [("draft", 2, 1)]
+    rows = wire.rows("redirects", "decision", "hint_leader", "hint_epoch")
+    assert rows == [("draft", 2, 1)]
 
 
 def test_answers_of_an_api_are_held(make_wire):

@@ -169,8 +169,8 @@ def test_a_broker_that_leads_again_when_it_answers_was_asked_in_the_epoch_of_bef
         asking.call(ask_metadata(), metadata(leader))
     old.answer(HINTED)
     new.call(sent(batch), DONE, took_us=200)
-    found = wire.rows("redirects", "from_broker", "from_epoch", "not_ready_us")
-    assert found == [(1, 0, 0)]
+    rows = wire.rows("redirects", "from_broker", "from_epoch", "not_ready_us")
+    assert rows == [(1, 0, 0)]
 
 
 def refused_at_once(wire, *batches: bytes, answer=REFUSED):
@@ -208,8 +208,8 @@ def test_another_batch_of_the_same_producer_is_not_taken_for_one_that_waits(wire
     peer = refused_at_once(wire, in_sequence(1))
     peer.call(sent(in_sequence(2)), DONE)  # created in the same millisecond
     peer.call(sent(in_sequence(0, b"w", epoch=1)), DONE)  # sequences begin anew
-    found = wire.rows("batches", "first_seq", "attempts", "error")
-    assert found == [(1, 1, 0), (0, 2, 0)]
+    rows = wire.rows("batches", "first_seq", "attempts", "error")
+    assert rows == [(1, 1, 0), (0, 2, 0)]
 
 
 def test_a_batch_that_waited_for_longer_than_any_client_lets_it_is_over(wire):
@@ -222,8 +222,8 @@ def test_a_batch_that_waited_for_longer_than_any_client_lets_it_is_over(wire):
     for sequence in (0, 1):
         peer.call(sent(in_sequence(sequence)), DONE)
     assert waiting(wire) == 0
-    found = wire.rows("batches", "first_seq", "error", "attempts")
-    assert found == [(0, NOT_LEADER, 1), (2, 0, 1), (1, 0, 2)]
+    rows = wire.rows("batches", "first_seq", "error", "attempts")
+    assert rows == [(0, NOT_LEADER, 1), (2, 0, 1), (1, 0, 2)]
     assert wire.rows("redirects", "decision", "to_broker")[0] == ("ignored", None)
 
 
@@ -315,11 +315,13 @@ def test_a_batch_behind_another_s_retry_is_queued_while_a_broker_has_that(wire):
     assert met(wire)[1].max_us == 2000
 
 
-@pytest.mark.parametrize(("one", "other"), [(7, 8), (-1, -1)], ids=["another", "not idempotent"])
-def test_batches_are_held_up_by_those_of_the_same_idempotent_producer_only(wire, one, other):
+@pytest.mark.parametrize(
+    ("producer", "other"), [(7, 8), (-1, -1)], ids=["another", "not idempotent"]
+)
+def test_batches_are_held_up_by_those_of_the_same_idempotent_producer_only(wire, producer, other):
     """Another process of the client id, or a producer that need not keep the order, backs off."""
     old, new = wire.connect_to(1, 2)
-    first = sent(in_sequence(0, b"a", producer=one))
+    first = sent(in_sequence(0, b"a", producer=producer))
     second = sent(in_sequence(1, b"b", producer=other))
     for batch in (first, second):
         old.ask(batch)

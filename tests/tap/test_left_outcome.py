@@ -61,9 +61,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_was_left_is_read_as_it_was(folder: Path) -> None:
     (folder / OUTCOME_FILE).write_bytes(encoded(WHOLE))
-    found = left_in(folder, "")
-    assert found == WHOLE
-    assert described(found, {}) == described(WHOLE, {})
+    outcome = left_in(folder, "")
+    assert outcome == WHOLE
+    assert described(outcome, {}) == described(WHOLE, {})
 
 
 def test_clients_that_are_shown_are_read_as_they_were() -> None:
@@ -95,10 +95,10 @@ def test_a_damaged_one_is_said_and_what_was_shown_stands(
     whole = encoded(WHOLE)
     assert tampered(whole) != whole
     left.write_bytes(tampered(whole))
-    found = left_in(folder, "It was killed.", WHOLE)
-    assert found
-    assert found.clients == WHOLE.clients
-    assert found.failure.startswith(f"It was killed. {left} is damaged, or is not kipctl's: ")
+    outcome = left_in(folder, "It was killed.", WHOLE)
+    assert outcome
+    assert outcome.clients == WHOLE.clients
+    assert outcome.failure.startswith(f"It was killed. {left} is damaged, or is not kipctl's: ")
     nothing_shown = left_in(folder, "It was killed.")
     assert nothing_shown
     assert nothing_shown.clients == ()

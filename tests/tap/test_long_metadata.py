@@ -94,20 +94,20 @@ class Pair:
 def played(make_wire: Callable[..., Wire], play: Callable[[Pair, Pair], Any]) -> None:
     async def run() -> None:
         wire = make_wire()
-        one, other = Pair(wire, 1), Pair(wire, 2)
+        pair, other = Pair(wire, 1), Pair(wire, 2)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        await play(one, other)
-        assert one.said == other.said == []
+        await play(pair, other)
+        assert pair.said == other.said == []
 
     asyncio.run(run())
 
 
 def test_others_are_served_while_a_long_answer_is_read(make_wire: Callable[..., Wire]) -> None:
-    async def play(one: Pair, other: Pair) -> None:
-        one.ask(LONG)
+    async def play(pair: Pair, other: Pair) -> None:
+        pair.ask(LONG)
         served = 0
-        while not one.client.written:
+        while not pair.client.written:
             other.ask(metadata((1, 5)))
             served += 1
             assert len(other.client.written) == served, "it waits for the long one"
@@ -118,13 +118,13 @@ def test_others_are_served_while_a_long_answer_is_read(make_wire: Callable[..., 
 
 
 def test_answers_stay_in_order_behind_a_long_one(make_wire: Callable[..., Wire]) -> None:
-    async def play(one: Pair, _: Pair) -> None:
-        one.ask(LONG)
-        one.ask(metadata((1, 5)))
-        one.ask(LONG)
-        while sum(map(len, one.client.written)) < 2 * len(answer_frame(LONG, 12, 1)):
+    async def play(pair: Pair, _: Pair) -> None:
+        pair.ask(LONG)
+        pair.ask(metadata((1, 5)))
+        pair.ask(LONG)
+        while sum(map(len, pair.client.written)) < 2 * len(answer_frame(LONG, 12, 1)):
             await asyncio.sleep(0)
-        stream, ids = b"".join(one.client.written), []
+        stream, ids = b"".join(pair.client.written), []
         while stream:
             size = 4 + int.from_bytes(stream[:4], "big")
             ids.append(int.from_bytes(stream[4:8], "big"))
@@ -138,15 +138,15 @@ def test_a_broker_that_closes_behind_a_long_answer_has_given_it(
     make_wire: Callable[..., Wire],
 ) -> None:
     async def run() -> None:
-        one = Pair(make_wire(), 1)
+        pair = Pair(make_wire(), 1)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        one.ask(LONG)
-        one.connection.broker.connection_lost(None)
-        while not one.said:
+        pair.ask(LONG)
+        pair.connection.broker.connection_lost(None)
+        while not pair.said:
             await asyncio.sleep(0)
-        assert one.said == [""]
-        assert len(one.client.written) == 1
+        assert pair.said == [""]
+        assert len(pair.client.written) == 1
 
     asyncio.run(run())
 
@@ -154,16 +154,16 @@ def test_a_broker_that_closes_behind_a_long_answer_has_given_it(
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of topics that were read, and not just compared."""
-    found: list[str] = []
+    names: list[str] = []
     really = MetadataFrame.topic
 
     def topic(self: MetadataFrame) -> Any:
-        one = really(self)
-        found.append(one.name)
-        return one
+        shown = really(self)
+        names.append(shown.name)
+        return shown
 
     monkeypatch.setattr(MetadataFrame, "topic", topic)
-    return found
+    return names
 
 
 def test_only_what_has_changed_is_read(wire: Wire, read: list[str]) -> None:
@@ -180,8 +180,8 @@ def test_only_what_has_changed_is_read(wire: Wire, read: list[str]) -> None:
     partition = PartitionId(f"topic-{TOPICS - 1}", 0)
     assert wire.observer.leaders.leader(partition) == 2
     shown = {
-        one.identity.client_id: one.leader_shown(partition)
-        for one in wire.observer.clients.values()
+        client.identity.client_id: client.leader_shown(partition)
+        for client in wire.observer.clients.values()
     }
     assert shown == {"c": (2, 6), "another": (1, 5)}
 

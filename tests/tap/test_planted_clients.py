@@ -25,7 +25,7 @@ def closed_port() -> int:
 def keeps_trying_a_broker_that_is_gone(client: RawClient) -> Callable[[], None]:
     """Metadata names broker 2, at a port where nobody listens."""
     shown = client.ask(ALL_METADATA, 12)
-    (gone,) = (one for one in shown.brokers if one.node_id == 2)
+    (gone,) = (broker for broker in shown.brokers if broker.node_id == 2)
 
     def once_more() -> None:
         with RawClient(f"{gone.host}:{gone.port}") as lost:

@@ -44,25 +44,25 @@ ANSWERS = [
 
 def endpoints(value):
     """Every (host, port) in a message, wherever it is."""
-    found = []
+    addresses = []
     if hasattr(value, "host") and hasattr(value, "port"):
-        found.append((value.host, value.port))
+        addresses.append((value.host, value.port))
     for name in getattr(value, "__dataclass_fields__", ()):
         inner = getattr(value, name)
         if isinstance(inner, tuple):
             for item in inner:
-                found += endpoints(item)
+                addresses += endpoints(item)
         elif hasattr(inner, "__dataclass_fields__"):
-            found += endpoints(inner)
-    return found
+            addresses += endpoints(inner)
+    return addresses
 
 
 def messages(cls, version):
     choose = chance(f"tap {cls.__name__} {version}")
-    found = [random_message(cls, version, choose) for _ in range(CASES)]
+    bodies = [random_message(cls, version, choose) for _ in range(CASES)]
     if cls is ApiVersionsResponse:  # 35 says that the body is in version 0
-        found = [replace(body, error_code=0) for body in found]
-    return found
+        bodies = [replace(body, error_code=0) for body in bodies]
+    return bodies
 
 
 @campaign
@@ -90,11 +90,11 @@ def test_of_metadata_the_brokers_places_are_replaced_and_not_a_byte_besides(vers
     for body in messages(MetadataResponse, version):
         frame = answer_frame(body, version, 7, tags=b"\1\5\2hi")
         brokers = tuple(
-            replace(one, host=there(one.host, one.port)[0], port=one.port ^ 1)
-            for one in body.brokers
+            replace(broker, host=there(broker.host, broker.port)[0], port=broker.port ^ 1)
+            for broker in body.brokers
         )
-        found = with_brokers_translated(MetadataFrame(frame[4:], version), there)
-        assert found == with_body(METADATA, version, frame, replace(body, brokers=brokers))
+        rewritten = with_brokers_translated(MetadataFrame(frame[4:], version), there)
+        assert rewritten == with_body(METADATA, version, frame, replace(body, brokers=brokers))
 
 
 @campaign
@@ -131,7 +131,9 @@ def test_garbage_is_told_from_an_answer():
 def test_versions_are_capped_by_what_is_asked_and_by_what_is_known():
     spoken = {ApiKey.PRODUCE: (0, 99), ApiKey.FETCH: (4, 18), ApiKey.METADATA: (9, 13)}
     spoken |= {NEWEST_API: (0, 99), NEWEST_API + 1: (0, 0)}
-    body = ApiVersionsResponse(api_keys=tuple(ApiVersion(key, *of) for key, of in spoken.items()))
+    body = ApiVersionsResponse(
+        api_keys=tuple(ApiVersion(key, *versions) for key, versions in spoken.items())
+    )
 
     def seen(caps):
         return {api.api_key: api.max_version for api in capped(body, caps).api_keys}

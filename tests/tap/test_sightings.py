@@ -124,7 +124,7 @@ def test_a_client_that_is_sent_back_ignores_hints(wire, times, late_us, is_found
 def test_a_hint_at_the_epoch_that_is_known_is_not_to_be_followed(
     wire, goes_to, named, is_found, after_us
 ):
-    peers = dict(zip((1, 2, 3), [wire.connect(one) for one in (1, 2, 3)], strict=True))
+    peers = dict(zip((1, 2, 3), [wire.connect(broker) for broker in (1, 2, 3)], strict=True))
     peers[1].call(ask_metadata(TOPIC), metadata((1, 5)))
     peers[1].call(batch(), TO_ANOTHER_AT_THE_SAME_EPOCH)
     if named:

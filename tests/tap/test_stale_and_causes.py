@@ -77,12 +77,12 @@ AB, ABC = ["a", "b"], ["a", "b", "c"]
 
 def causes(*requests, shown=("a", "b", "c")):
     """Of requests at (seconds, topics): after the first all of `shown` were shown."""
-    asked, found = MetadataRequests(), []
+    asked, reasons = MetadataRequests(), []
     for at_s, topics, *had in requests:
-        known = shown if found else ()
+        known = shown if reasons else ()
         told = asked.cause(topics, known, "leader" in had, "error" in had, round(1e6 * at_s))
-        found.append(told)
-    return found[1:]
+        reasons.append(told)
+    return reasons[1:]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_why_a_client_asks(request_, cause):
 
 
 @pytest.mark.parametrize(
-    ("requests", "found"),
+    ("requests", "reasons"),
     [
         # Its max age may be less than 5 minutes: then its requests are regular.
         ([(10, ALL), (20.2, ALL), (30, ALL)], [T.UNEXPLAINED, T.MAX_AGE, T.MAX_AGE]),
@@ -118,15 +118,15 @@ def test_why_a_client_asks(request_, cause):
         ([(2, ["c"]), (3, ["c"])], [T.IDLE_EVICTION, T.UNEXPLAINED]),
     ],
 )
-def test_why_it_asks_again_and_again(requests, found):
-    assert causes((0.001, ABC), *requests) == found
+def test_why_it_asks_again_and_again(requests, reasons):
+    assert causes((0.001, ABC), *requests) == reasons
 
 
 def test_topics_that_are_renewed_one_by_one_are_not_back_from_idle():
     started = [(0.001, ["a"]), (0.002, ["b"]), (0.003, ["c"])]
     renewed = [(at, [topic]) for at in (10, 20, 30, 40) for topic in "abc"]
-    found = causes(*started, *renewed)[2:]
-    assert found == [T.UNEXPLAINED] * 3 + [T.MAX_AGE] * 9
+    reasons = causes(*started, *renewed)[2:]
+    assert reasons == [T.UNEXPLAINED] * 3 + [T.MAX_AGE] * 9
 
 
 def test_of_what_a_client_names_the_last_is_remembered(monkeypatch):

@@ -105,7 +105,9 @@ def test_it_fails_if_what_was_looked_for_is_found(fail_if: str, asks: int, statu
         assert tap.wait(timeout=60) == status
         rest = tap.stderr.read()
     (client_seen,) = document["clients"]
-    assert [one["id"] for one in client_seen["findings"]] == ["metadata-storm"] * (asks == 60)
+    assert [finding["id"] for finding in client_seen["findings"]] == ["metadata-storm"] * (
+        asks == 60
+    )
     assert all("metadata-storm: raw at broker 1" in line for line in lines)
     if status:
         assert "Found (--fail-if): metadata-storm." in rest
@@ -136,7 +138,7 @@ def test_it_ends_with_ctrl_c_and_tells_what_clients_did(lab: Lab, tmp_path: Path
     assert document["conditions"] == {"drop_hints": True}
     assert document["cluster_id"] == lab.cluster_id
     assert len(document["listeners"]) == 3
-    (client,) = (one for one in document["clients"] if one["client_id"] == "kipctl-perf")
+    (client,) = (client for client in document["clients"] if client["client_id"] == "kipctl-perf")
     assert client["software_name"] == "kipctl"
     run = Run(tmp_path / "run")
     assert run.description["summary"].items() <= document.items()

@@ -70,7 +70,7 @@ def test_a_large_frame_in_small_pieces_is_put_together_once() -> None:
     """Put together anew with every piece it would be 50 GB to copy."""
     frame = struct.pack(">i", 10_000_000) + b"x" * 10_000_000
     frames = Frames()
-    found = [
+    received = [
         whole for at in range(0, len(frame), 1000) for whole in frames.feed(frame[at : at + 1000])
     ]
-    assert found == [frame]
+    assert received == [frame]

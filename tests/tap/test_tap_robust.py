@@ -226,7 +226,7 @@ def test_a_client_that_goes_in_the_middle_of_a_request_leaves_nothing_behind(tap
 
     def connections() -> list[int]:
         seen = tap.show().clients
-        return [one.connections for one in seen if one.identity.client_id == "gone"]
+        return [client.connections for client in seen if client.identity.client_id == "gone"]
 
     assert wait_until(lambda: connections() == [0], 30)
 

@@ -41,21 +41,23 @@ def test_it_says_what_hints_are_worth_and_leaves_no_trace(
         XDG_STATE_HOME=state,
     )
     assert ran.status == 0, ran.err
-    found = json.loads(ran.out)
-    without = found["without_hints"]
+    document = json.loads(ran.out)
+    without = document["without_hints"]
     waited = []
-    for half, run in ((found, "noon"), (without, "noon-without-hints")):
+    for half, run in ((document, "noon"), (without, "noon-without-hints")):
         recorded = json.loads((Path(state) / "kipctl" / "runs" / run / "run.json").read_text())
         for name in ("rotations", "rotated_topic", "wanted_moves", "all_met", "cluster_id"):
             assert recorded["summary"][name] == half[name]
         rotated = recorded["summary"]["actions"]
-        assert [(one["action"], one["partitions"]) for one in rotated] == [("rotate", 3)] * half[
-            "rotations"
-        ]
+        assert [(action["action"], action["partitions"]) for action in rotated] == [
+            ("rotate", 3)
+        ] * half["rotations"]
         led = Run(Path(state) / "kipctl" / "runs" / run).read("events").to_pylist()
-        assert {(one["topic"], one["partition"]) for one in led} >= {(topic, n) for n in range(3)}
-        assert all(one["time_us"] >= rotated[0]["called_ms"] * 1000 for one in led)
-        (own,) = (one for one in half["clients"] if one["client_id"] == "kipctl-perf")
+        assert {(event["topic"], event["partition"]) for event in led} >= {
+            (topic, n) for n in range(3)
+        }
+        assert all(event["time_us"] >= rotated[0]["called_ms"] * 1000 for event in led)
+        (own,) = (row for row in half["clients"] if row["client_id"] == "kipctl-perf")
         assert own["moves"]["met"] >= 3
         assert half["rotations"] >= 1
         assert (half["rotated_topic"], half["wanted_moves"], half["all_met"]) == (topic, 3, True)
@@ -63,7 +65,7 @@ def test_it_says_what_hints_are_worth_and_leaves_no_trace(
         assert own["hints"]["sent"] > 0
         assert own["hints"]["dropped"] == (own["hints"]["sent"] if half is without else 0)
     assert without["conditions"] == {"drop_hints": True}
-    (worth,) = found["hints_worth"]
+    (worth,) = document["hints_worth"]
     assert worth["client_id"] == "kipctl-perf"
     assert [worth["with_ms"], worth["without_ms"]] == waited
     assert "kipctl-perf" in ran.err

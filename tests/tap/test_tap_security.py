@@ -204,13 +204,13 @@ def test_sasl_is_passed_on_as_it_is_and_not_kept(broker: RawBroker, tmp_path: Pa
     with tapped(broker, tmp_path) as tap:
         for version in (0, 1, 2):
             with RawClient(tap.bootstrap_server) as client:
-                for request, of in (
+                for request, api_version in (
                     (SaslHandshakeRequest(mechanism="PLAIN"), 1),
                     (SaslAuthenticateRequest(auth_bytes=TOKEN), version),
                 ):
-                    frame = client.frame(request, of)
+                    frame = client.frame(request, api_version)
                     client.socket.sendall(frame)
-                    assert client.answer_to(type(request), of).error_code == 0
+                    assert client.answer_to(type(request), api_version).error_code == 0
                     assert framed(broker.asked[-1].frame) == frame
                 client.exchange()
         said = said_of(tap, tmp_path)
@@ -274,4 +274,4 @@ def test_librdkafka_writes_and_reads_over_tls_what_plain_brokers_keep(
     assert sorted(read) == sorted(values)
     assert seen.messages == ()
     assert len(seen.ports) == 3
-    assert any("rdkafka" in one.identity.software_version for one in seen.clients)
+    assert any("rdkafka" in client.identity.software_version for client in seen.clients)

@@ -19,7 +19,7 @@ from kipctl.errors import UsageError, did_you_mean
 from kipctl.severity import Severity
 
 _SUBJECTS = (hints, metadata, produce, replicas)
-FINDINGS = {one.id: one for subject in _SUBJECTS for one in subject.FINDINGS}
+FINDINGS = {finding.id: finding for subject in _SUBJECTS for finding in subject.FINDINGS}
 
 
 ANY = "any"
@@ -47,7 +47,7 @@ def seen(
         for finding in FINDINGS.values()
         if (is_one or not finding.is_clients) and (times := finding.times_seen(facts))
     ]
-    return sorted(were_seen, key=lambda one: (one.finding.severity.rank, -one.times.seen))
+    return sorted(were_seen, key=lambda entry: (entry.finding.severity.rank, -entry.times.seen))
 
 
 @lru_cache(maxsize=4096)
@@ -86,11 +86,11 @@ def wanted_findings(names: Sequence[str]) -> frozenset[str]:
                 f"--fail-if {name!r} is no finding of a client.{did_you_mean(name, FINDINGS)}",
                 "There are: " + ", ".join((*FINDINGS, ANY)) + ".",
             )
-    every = (id for id, one in FINDINGS.items() if one.severity is not Severity.NOTE)
+    every = (id for id, finding in FINDINGS.items() if finding.severity is not Severity.NOTE)
     return frozenset((*(name for name in names if name != ANY), *(every if ANY in names else ())))
 
 
 def failed_findings(document: TapDocument, names: Collection[str]) -> list[str]:
     """Which of those some client has, each once."""
-    every = (one["id"] for client in document["clients"] for one in client["findings"])
+    every = (finding["id"] for client in document["clients"] for finding in client["findings"])
     return [name for name in dict.fromkeys(every) if name in names]

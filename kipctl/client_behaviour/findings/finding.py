@@ -26,9 +26,9 @@ class Affected(NamedTuple):
     @property
     def address(self) -> str:
         """The address of `source`."""
-        if found := _ON_GITHUB.fullmatch(self.source):
-            kind = "issues" if found["mark"] == "#" else "commit"
-            return f"https://github.com/{found['repository']}/{kind}/{found['which']}"
+        if match := _ON_GITHUB.fullmatch(self.source):
+            kind = "issues" if match["mark"] == "#" else "commit"
+            return f"https://github.com/{match['repository']}/{kind}/{match['which']}"
         return f"https://issues.apache.org/jira/browse/{self.source}"
 
     def holds(self, numbers: Version) -> bool:
@@ -87,14 +87,14 @@ class Finding:
     def times_seen(self, facts: Mapping[Fact, int]) -> Times | None:
         """How often it was seen; None if that is too seldom."""
         times = sum(count for fact, count in facts.items() if self.matches(fact))
-        of = sum(
+        possible = sum(
             count
             for fact, count in facts.items()
             if self._is_to_be_trusted(fact) and (self.of or self.is_it)(fact)
         )
-        if not times or times < self.least or times <= self.share * of:
+        if not times or times < self.least or times <= self.share * possible:
             return None
-        return Times(times, of)
+        return Times(times, possible)
 
     def affected(self, software: Software) -> Affected | None:
         """Where it is known of that software's version; None if it is not."""

@@ -75,10 +75,10 @@ def look(cluster: Cluster, snapshot: Snapshot) -> Facts:
             drafts[told.broker.id] = _draft(cluster.broker(told.broker.id), told.asked)
     reads = tuple(_reads(cluster, snapshot))
     try:
-        found = observe(cluster, snapshot.only(_sample(snapshot)))
+        observed = observe(cluster, snapshot.only(_sample(snapshot)))
     except RefusedError as no_racks:
         return Facts(hints, drafts, no_racks=no_racks.what, reads=reads)
-    return Facts(hints, drafts, found.choices, found.facts, reads=reads)
+    return Facts(hints, drafts, observed.choices, observed.facts, reads=reads)
 
 
 def _draft(connection: BrokerConnection, asked: PartitionId) -> LeaderHint | None:
@@ -136,14 +136,14 @@ def _read(
         rack_id=rack if version >= FIRST_VERSION_WITH_RACK else "",
     )
     answer = connection.request(request, version=version)
-    found = only(only(answer.responses).partitions)
+    fetched = only(only(answer.responses).partitions)
     yield Read(
         broker,
         id,
         version,
         rack,
         partition.leader != broker,
-        found.error_code,
-        found.preferred_read_replica,
-        len(found.records or b""),
+        fetched.error_code,
+        fetched.preferred_read_replica,
+        len(fetched.records or b""),
     )

@@ -33,21 +33,21 @@ def _everything(session: Session) -> list[Passage]:
     return [session.ask(request) for request in offered]
 
 
-def _changed_answers(passages: Sequence[Passage], of: Callable[[str], bool]) -> list[str]:
+def _changed_answers(passages: Sequence[Passage], is_compared: Callable[[str], bool]) -> list[str]:
     return [
         f"{passage.name}: {line}"
         for passage in passages
         if passage.sent and passage.came
-        for line in differences(passage.sent, passage.came, of)
+        for line in differences(passage.sent, passage.came, is_compared)
     ]
 
 
-def _changed_requests(passages: Sequence[Passage], of: Callable[[str], bool]) -> list[str]:
+def _changed_requests(passages: Sequence[Passage], is_compared: Callable[[str], bool]) -> list[str]:
     return [
         f"{passage.name}, the request: {line}"
         for passage in passages
         if passage.arrived and passage.arrived.request
-        for line in differences(passage.as_sent, passage.arrived.request, of)
+        for line in differences(passage.as_sent, passage.arrived.request, is_compared)
     ]
 
 
@@ -116,7 +116,9 @@ class Hints(Claim):
 
     def play(self, session: Session) -> Outcome:
         wanted = ((ProduceRequest, 10, produce), (FetchRequest, 16, fetch))
-        offered = [make for of, least, make in wanted if (session.version_of(of) or 0) >= least]
+        offered = [
+            make for request, least, make in wanted if (session.version_of(request) or 0) >= least
+        ]
         if not offered:
             seen = "It offers neither Produce 10 nor Fetch 16, from which on leaders are named."
             return outcome(Status.NOT_APPLICABLE, seen)

@@ -64,22 +64,26 @@ def endpoints(answer: Response) -> tuple[Endpoint, ...]:
         case FindCoordinatorResponse(coordinators=()):
             named = ((answer.node_id, answer),)
         case FindCoordinatorResponse():
-            named = tuple((found.node_id, found) for found in answer.coordinators)
+            named = tuple((coordinator.node_id, coordinator) for coordinator in answer.coordinators)
         case ProduceResponse() | FetchResponse():
             named = tuple((node.node_id, node) for node in answer.node_endpoints)
     return tuple(Endpoint(id, Address(at.host, at.port)) for id, at in named)
 
 
-def differences(sent: Any, came: Any, of: Callable[[str], bool], path: str = "") -> Iterator[str]:
-    """Where two messages differ, a line each; of the fields alone whose path `of` is true of."""
+def differences(
+    sent: Any, came: Any, is_compared: Callable[[str], bool], path: str = ""
+) -> Iterator[str]:
+    """Where two messages differ, a line each; of the fields alone whose path `is_compared`."""
     if isinstance(sent, Message) and isinstance(came, Message):
         for field in dataclasses.fields(sent):
             under = f"{path}.{field.name}" if path else field.name
-            yield from differences(getattr(sent, field.name), getattr(came, field.name), of, under)
+            yield from differences(
+                getattr(sent, field.name), getattr(came, field.name), is_compared, under
+            )
     elif _has_messages(sent) and _has_messages(came) and len(sent) == len(came):
-        for index, (one, other) in enumerate(zip(sent, came, strict=True)):
-            yield from differences(one, other, of, f"{path}[{index}]")
-    elif sent != came and of(path):
+        for index, (sent_part, came_part) in enumerate(zip(sent, came, strict=True)):
+            yield from differences(sent_part, came_part, is_compared, f"{path}[{index}]")
+    elif sent != came and is_compared(path):
         yield f"{path} is {_shown(came)}, sent was {_shown(sent)}"
 
 

@@ -69,7 +69,11 @@ def times_of(request: Request) -> tuple[float, ...]:
 def written_bytes(request: ProduceRequest) -> int:
     """Of the records that it brings."""
     topics = (request.request and request.request.topic_data) or ()
-    return sum(_size(of.records_size_in_bytes) for it in topics for of in it.partition_data or ())
+    return sum(
+        _size(partition.records_size_in_bytes)
+        for topic in topics
+        for partition in topic.partition_data or ()
+    )
 
 
 def _size(told: int | None) -> int:

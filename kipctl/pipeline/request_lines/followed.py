@@ -56,22 +56,29 @@ def encoded(us: int | None, took_us: int, request: Request) -> bytes:
     if isinstance(request, RecordsRequest):
         answer = None if isinstance(request.response, str) else request.response
     elif isinstance(request, MetadataRequest) and request.response:
-        answer = MetadataAnswer(topics=[_leaders_of(of) for of in request.response.topics or ()])
+        answer = MetadataAnswer(
+            topics=[_leaders_of(topic) for topic in request.response.topics or ()]
+        )
     return _encode((us, took_us, request.request_header.correlation_id, answer))
 
 
 def _leaders_of(topic: MetadataTopic) -> MetadataTopic:
     """Of Metadata nearly all bytes are replicas."""
     partitions = [
-        MetadataPartition(of.error_code, of.partition_index, of.leader_id, of.leader_epoch)
-        for of in topic.partitions or ()
+        MetadataPartition(
+            partition.error_code,
+            partition.partition_index,
+            partition.leader_id,
+            partition.leader_epoch,
+        )
+        for partition in topic.partitions or ()
     ]
     return MetadataTopic(topic.error_code, topic.name, topic.topic_id, partitions)
 
 
 def chunk_of(requests: Sequence[bytes]) -> bytes:
     """Several of one connection and API."""
-    return _encode([msgspec.Raw(of) for of in requests])
+    return _encode([msgspec.Raw(request) for request in requests])
 
 
 def followed_requests(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,8 +94,8 @@ def _rows_of(chunk: dict[str, Any]) -> Iterator[dict[str, Any]]:
     decode = _decode_shown if is_metadata else _decode_followed
     for us, took_us, correlation, answer in decode(chunk.pop("packed")):
         told = _of_metadata(answer) if isinstance(answer, MetadataAnswer) else _of_answer(answer)
-        of = {"received_us": us, "took_us": took_us, "correlation": correlation}
-        yield chunk | of | dict(zip(("partitions", "leaders", "endpoints"), told, strict=True))
+        request = {"received_us": us, "took_us": took_us, "correlation": correlation}
+        yield chunk | request | dict(zip(("partitions", "leaders", "endpoints"), told, strict=True))
 
 
 def _partition(*values: Any) -> dict[str, Any]:
@@ -98,11 +105,11 @@ def _partition(*values: Any) -> dict[str, Any]:
 def _of_metadata(answer: MetadataAnswer) -> tuple[Rows, None, None]:
     partitions = [
         _partition(
-            *(topic.name, topic.topic_id, of.partition_index, of.error_code, None),
-            *(of.leader_id, of.leader_epoch),
+            *(topic.name, topic.topic_id, partition.partition_index, partition.error_code, None),
+            *(partition.leader_id, partition.leader_epoch),
         )
         for topic in answer.topics or ()
-        for of in topic.partitions or ()
+        for partition in topic.partitions or ()
     ]
     return partitions, None, None
 
@@ -114,15 +121,16 @@ def _of_answer(answer: Answer | None) -> tuple[Rows | None, list[int | None] | N
     for topic in answer.responses or ():
         topic_of = (topic.name or topic.topic, topic.topic_id)
         is_produced = topic.partition_responses is not None
-        for of in topic.partition_responses or topic.partitions or ():
-            index = of.index if is_produced else of.partition_index
-            offset = of.base_offset if is_produced else None
-            leader = of.current_leader
+        for partition in topic.partition_responses or topic.partitions or ():
+            index = partition.index if is_produced else partition.partition_index
+            offset = partition.base_offset if is_produced else None
+            leader = partition.current_leader
             hint = (leader.leader_id, leader.leader_epoch) if leader else (None, None)
-            partitions.append(_partition(*topic_of, index, of.error_code, offset, *hint))
+            partitions.append(_partition(*topic_of, index, partition.error_code, offset, *hint))
     endpoints = None
     if answer.node_endpoints is not None:
         endpoints = [
-            {"nodeId": of.node_id, "host": of.host, "port": of.port} for of in answer.node_endpoints
+            {"nodeId": node.node_id, "host": node.host, "port": node.port}
+            for node in answer.node_endpoints
         ]
-    return partitions, [of["hint_leader"] for of in partitions], endpoints
+    return partitions, [row["hint_leader"] for row in partitions], endpoints

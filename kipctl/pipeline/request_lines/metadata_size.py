@@ -27,25 +27,25 @@ def metadata_answer_bytes(answer: MetadataAnswer, version: int) -> int:
         size = len(text.encode()) if text else 0
         return size + ((_varint(size + 1) if text is not None else 1) if is_flexible else 2)
 
-    def ids(of: Sequence[int] | None) -> int:
-        count = len(of or ())
+    def ids(replicas: Sequence[int] | None) -> int:
+        count = len(replicas or ())
         return length(count) + 4 * count
 
-    def broker(of: Node) -> int:
-        return 8 + string(of.host) + (string(of.rack) if version >= 1 else 0) + tags
+    def broker(node: Node) -> int:
+        return 8 + string(node.host) + (string(node.rack) if version >= 1 else 0) + tags
 
-    def partition(of: MetadataPartition) -> int:
-        offline = ids(of.offline_replicas) if version >= 5 else 0
+    def partition(entry: MetadataPartition) -> int:
+        offline = ids(entry.offline_replicas) if version >= 5 else 0
         epoch = 4 if version >= 7 else 0
-        return 10 + epoch + ids(of.replica_nodes) + ids(of.isr_nodes) + offline + tags
+        return 10 + epoch + ids(entry.replica_nodes) + ids(entry.isr_nodes) + offline + tags
 
-    def topic(of: MetadataTopic) -> int:
-        partitions = of.partitions or ()
+    def topic(entry: MetadataTopic) -> int:
+        partitions = entry.partitions or ()
         flags = (
             (16 if version >= 10 else 0) + (1 if version >= 1 else 0) + (4 if version >= 8 else 0)
         )
         sizes = length(len(partitions)) + sum(map(partition, partitions))
-        return 2 + string(of.name) + flags + sizes + tags
+        return 2 + string(entry.name) + flags + sizes + tags
 
     brokers, topics = answer.brokers or (), answer.topics or ()
     return (

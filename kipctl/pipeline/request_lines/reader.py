@@ -323,8 +323,10 @@ class _File:
         if answer is None or answer.cluster_id is None:
             return
         at = (self._address(connection), answer.cluster_id)
-        for of in answer.brokers or ():
-            self._note_named((Kind.NODE, *at, of.node_id, of.host, of.port, of.rack), at_slice)
+        for node in answer.brokers or ():
+            self._note_named(
+                (Kind.NODE, *at, node.node_id, node.host, node.port, node.rack), at_slice
+            )
         for topic in answer.topics or ():
             if topic.topic_id is not None and topic.name is not None:
                 self._note_named((Kind.TOPIC, *at, topic.topic_id, topic.name), at_slice)
@@ -366,9 +368,9 @@ class _File:
             at_slice = self._slice(times[0])
             rows.append(row | {"kind": Kind.TIMES, "block": block, "slice": at_slice})
         for (kind, address, cluster, *named), slices in self._named.items():
-            of = {"kind": kind, "address": address, "cluster": cluster}
+            entry = {"kind": kind, "address": address, "cluster": cluster}
             runs = [{"first": first, "last": last} for first, last in slices]
-            rows.append(of | {kind: _named_by(NAMED[kind], named), "slices": runs})
+            rows.append(entry | {kind: _named_by(NAMED[kind], named), "slices": runs})
         for key, requests in self._followed.items():
             row = dict(zip(_FOLLOWED_BY, key, strict=True)) | self._ends_of(key[0])
             rows.append(row | {"kind": Kind.FOLLOWED, "packed": chunk_of(requests)})

@@ -173,7 +173,7 @@ _BODIES: dict[int, type[Request]] = {
     int(ApiKey.API_VERSIONS): ApiVersionsRequest,
 }
 _head = msgspec.json.Decoder(Request).decode
-_bodies = {str(api).encode(): msgspec.json.Decoder(of).decode for api, of in _BODIES.items()}
+_bodies = {str(api).encode(): msgspec.json.Decoder(body).decode for api, body in _BODIES.items()}
 _KEY = b'"requestApiKey":'
 _KEY_WITHIN = 120
 _raw_decode = json.JSONDecoder().raw_decode

@@ -31,7 +31,7 @@ they go back by half an hour."""
 def fields(text: str) -> list[tuple[str, pa.DataType]]:
     """Arrow's fields, each a name and Arrow's name of its type."""
     named = (field.split() for field in text.split(","))
-    return [(name, pa.type_for_alias(of)) for name, of in named]
+    return [(name, pa.type_for_alias(alias)) for name, alias in named]
 
 
 LINE_KEYS = "kind string, file string, envelope string"
@@ -64,7 +64,7 @@ ROWS = pa.schema(
     [
         *OF_LINES,
         *fields("requests int64, first_us int64, last_us int64, record_bytes int64"),
-        *((str(name), pa.struct(of)) for name, of in NAMED.items()),
+        *((str(name), pa.struct(columns)) for name, columns in NAMED.items()),
         *fields("cluster string, block int64, id int64, last_id int64, text string"),
         *fields("slot int64, packed binary, slice int64"),
         ("slices", pa.list_(pa.struct(fields("first int64, last int64")))),

@@ -55,9 +55,9 @@ def codes_of(us: _Ints) -> _Ints:
 
 def us_of(codes: _Ints) -> _Ints:
     """The microseconds that codes stand for: the least that are rounded to it."""
-    of = codes.astype(np.int64)
-    shift = np.maximum(of // _HALF - 1, 0)
-    us: _Ints = (of - shift * _HALF) << shift
+    wide = codes.astype(np.int64)
+    shift = np.maximum(wide // _HALF - 1, 0)
+    us: _Ints = (wide - shift * _HALF) << shift
     return us
 
 
@@ -69,32 +69,32 @@ def packed(milliseconds: Sequence[float]) -> bytes:
 
 def counted(places: Places, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of COUNTED from TOOK_COLUMNS of rows of Kind.TOOK: what a task has of each key."""
-    found: dict[tuple[Any, ...], list[_Ints]] = defaultdict(list)
+    codes_by_key: dict[tuple[Any, ...], list[_Ints]] = defaultdict(list)
     for batch in batches:
         for row in batch.to_pylist():
             client, api_key = row["client"], row["api_key"]
             at, broker = places[row["file"], row["address"]]
             codes = np.frombuffer(row["packed"], np.uint16).reshape(-1, len(TIMES))
             is_reader = api_key == ApiKey.FETCH and bool(client and REPLICA.fullmatch(client))
-            found[BY_API, at, None, None, api_key, is_reader].append(codes)
-            found[BY_BROKER, at, broker, None, api_key, is_reader].append(codes)
+            codes_by_key[BY_API, at, None, None, api_key, is_reader].append(codes)
+            codes_by_key[BY_BROKER, at, broker, None, api_key, is_reader].append(codes)
             if not is_reader:
-                found[BY_CLIENT, at, None, client, api_key, False].append(codes)
-    if found:
-        told = [_packed_counts(_counts(np.concatenate(of))) for of in found.values()]
-        yield _batch(found, {"packed": told}, COUNTED)
+                codes_by_key[BY_CLIENT, at, None, client, api_key, False].append(codes)
+    if codes_by_key:
+        told = [_packed_counts(_counts(np.concatenate(arrays))) for arrays in codes_by_key.values()]
+        yield _batch(codes_by_key, {"packed": told}, COUNTED)
 
 
 def percentiles(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of PERCENTILES from all of COUNTED of the keys that there are."""
-    found: dict[tuple[Any, ...], list[_Counts]] = defaultdict(list)
+    counts_by_key: dict[tuple[Any, ...], list[_Counts]] = defaultdict(list)
     for batch in batches:
         for row in batch.to_pylist():
-            found[tuple(row[name] for name in _KEYS)].append(_unpacked(row["packed"]))
-    if found:
-        told = [_percentiles(of) for of in found.values()]
+            counts_by_key[tuple(row[name] for name in _KEYS)].append(_unpacked(row["packed"]))
+    if counts_by_key:
+        told = [_percentiles(counts) for counts in counts_by_key.values()]
         requests, us = zip(*told, strict=True)
-        yield _batch(found, {"requests": requests, "us": us}, PERCENTILES)
+        yield _batch(counts_by_key, {"requests": requests, "us": us}, PERCENTILES)
 
 
 def _batch(
@@ -109,21 +109,21 @@ def _counts(codes: _Ints) -> _Counts:
 
 
 def _packed_counts(counts: _Counts) -> bytes:
-    each = [(of.tobytes(), often.astype(np.int64).tobytes()) for of, often in counts]
+    each = [(codes.tobytes(), often.astype(np.int64).tobytes()) for codes, often in counts]
     return msgspec.msgpack.encode(each)
 
 
 def _unpacked(told: bytes) -> _Counts:
     return [
-        (np.frombuffer(of, np.uint16), np.frombuffer(often, np.int64))
-        for of, often in msgspec.msgpack.decode(told)
+        (np.frombuffer(codes, np.uint16), np.frombuffer(often, np.int64))
+        for codes, often in msgspec.msgpack.decode(told)
     ]
 
 
-def _percentiles(of: Sequence[_Counts]) -> tuple[int, list[int]]:
+def _percentiles(counts: Sequence[_Counts]) -> tuple[int, list[int]]:
     """How many requests, and the QUANTILES of each time."""
     total, us = 0, []
-    for time in zip(*of, strict=True):
+    for time in zip(*counts, strict=True):
         codes = np.concatenate([codes for codes, _ in time])
         order = np.argsort(codes, kind="stable")
         upto = np.cumsum(np.concatenate([often for _, often in time])[order])

@@ -26,20 +26,20 @@ def votes_for(
     """
     cluster_of = {(at.file, at.address): at.cluster for at in places}
     busiest: dict[tuple[str | None, str], Seen] = {}
-    for of in unknown:
-        key = (cluster_of[of.file, of.address], of.address)
-        if key not in busiest or busiest[key].served < of.served:
-            busiest[key] = of
-    chosen = [(of.file, of.address, cluster) for (cluster, _), of in busiest.items()]
-    every = max(1, sum(of.served for of in busiest.values()) // _REQUESTS_LOOKED_AT)
+    for source in unknown:
+        key = (cluster_of[source.file, source.address], source.address)
+        if key not in busiest or busiest[key].served < source.served:
+            busiest[key] = source
+    chosen = [(source.file, source.address, cluster) for (cluster, _), source in busiest.items()]
+    every = max(1, sum(source.served for source in busiest.values()) // _REQUESTS_LOOKED_AT)
     is_sampled = F.pmod(F.xxhash64("connection", "slot"), F.lit(every)) == 0
     is_of = F.col("api_key") == int(ApiKey.METADATA)
     is_of |= (F.col("api_key") == int(ApiKey.PRODUCE)) & is_sampled
-    of_files = F.col("file").isin(sorted({of.file for of in busiest.values()}))
+    of_files = F.col("file").isin(sorted({source.file for source in busiest.values()}))
     requests = followed_of(of_kind(rows, Kind.FOLLOWED).filter(of_files & is_of))
     wanted = rows.sparkSession.createDataFrame(
         pa.table(
-            [list(of) for of in zip(*chosen, strict=True)],
+            [list(column) for column in zip(*chosen, strict=True)],
             pa.schema([(name, pa.string()) for name in ("file", "address", "cluster")]),
         )
     )

@@ -157,16 +157,16 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
 
 def _first_facts(facts: DataFrame) -> DataFrame:
     """Those of all clients together, and of those of single clients the most frequent."""
-    of: list[Column | str] = ["cluster", F.col("client").isNull()]
-    return _first(facts, FACTS_READ, of, [F.col("times").desc(), *SOFTWARE, "client"])
+    keys: list[Column | str] = ["cluster", F.col("client").isNull()]
+    return _first(facts, FACTS_READ, keys, [F.col("times").desc(), *SOFTWARE, "client"])
 
 
 def _first(
-    table: DataFrame, rows: int, of: Sequence[Column | str], order: Sequence[Column | str]
+    table: DataFrame, rows: int, keys: Sequence[Column | str], order: Sequence[Column | str]
 ) -> DataFrame:
     """So many rows of each group, by the order. Spark ranks them where they are, before it moves
     any (`WindowGroupLimit`)."""
-    turn = F.row_number().over(Window.partitionBy(*of).orderBy(*order))
+    turn = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
     return table.withColumn("_turn", turn).filter(F.col("_turn") <= rows).drop("_turn")
 
 

@@ -73,8 +73,8 @@ def with_coverage(episodes: DataFrame, log: RequestLog) -> DataFrame:
     for cluster, nodes in log.nodes.items():
         times = [
             {"broker": broker, "from_us": start, "to_us": end}
-            for (of, broker), own in log.logged.items()
-            if of == cluster and isinstance(broker, int)
+            for (log_cluster, broker), own in log.logged.items()
+            if log_cluster == cluster and isinstance(broker, int)
             for start, end in own.times
         ]
         ids = sorted({node.id for node in nodes})
@@ -84,10 +84,10 @@ def with_coverage(episodes: DataFrame, log: RequestLog) -> DataFrame:
     def is_logged(broker: Column) -> Column:
         return F.exists(
             "times",
-            lambda of: (
-                (of["broker"] == broker)
-                & (of["from_us"] <= F.col("refused_us") + AT_ONCE_US)
-                & (of["to_us"] >= F.col("refused_us"))
+            lambda span: (
+                (span["broker"] == broker)
+                & (span["from_us"] <= F.col("refused_us") + AT_ONCE_US)
+                & (span["to_us"] >= F.col("refused_us"))
             ),
         )
 
@@ -158,7 +158,10 @@ def with_clocks(episodes: DataFrame, differences: DataFrame) -> DataFrame:
         .withColumns(
             {
                 "is_off": is_off,
-                **{of: F.when(~is_off, _at_least_0(F.col(of) - off)) for of in corrected},
+                **{
+                    column: F.when(~is_off, _at_least_0(F.col(column) - off))
+                    for column in corrected
+                },
             }
         )
         .select(*episodes.columns, "is_off")
@@ -205,7 +208,7 @@ def behaviour_counts(episodes: DataFrame) -> DataFrame:
     what was seen last.
     """
     alone = ~F.col("is_namesake")
-    is_followed = alone & F.col("outcome").isin(*(of.value for of in WENT_TO_HINTED))
+    is_followed = alone & F.col("outcome").isin(*(outcome.value for outcome in WENT_TO_HINTED))
     behind = F.coalesce(F.col("was_behind"), F.lit(False))
     is_timed = alone & F.col("ended_us").isNotNull() & ~F.col("looped")
     rows = (
@@ -267,13 +270,19 @@ def seen_of(row: Row | None, leader_errors: int, hints: int) -> Seen:
     if reaction_us is None and row["behind_p50_us"] is not None:
         reaction_us = row["behind_p50_us"]
         doubts.append(Doubt.BUSY)
-    waits = (row[f"wait_{of}_us"] or 0 for of in ("p50", "p99", "max"))
+    waits = (row[f"wait_{quantile}_us"] or 0 for quantile in ("p50", "p99", "max"))
     return Seen(
         leader_errors=leader_errors,
         hints=hints,
-        outcomes={of: row[name_of(of.value)] for of in Outcome if row[name_of(of.value)]},
+        outcomes={
+            outcome: row[name_of(outcome.value)]
+            for outcome in Outcome
+            if row[name_of(outcome.value)]
+        },
         loops=row["loops"],
-        faults={of: row[name_of(of.value)] for of in HintFault if row[name_of(of.value)]},
+        faults={
+            fault: row[name_of(fault.value)] for fault in HintFault if row[name_of(fault.value)]
+        },
         reaction_p50_us=reaction_us,
         waits=Waits(row["waits"], *waits),
         longest_us=row["longest_us"],
@@ -283,7 +292,7 @@ def seen_of(row: Row | None, leader_errors: int, hints: int) -> Seen:
 
 _COUNTED = (
     *("episodes", "unfinished", "loops", "namesakes", "no_logs", "off_clocks"),
-    *(name_of(of.value) for of in Outcome),
+    *(name_of(outcome.value) for outcome in Outcome),
 )
 _WAITS = ("wait_p50_us", "wait_p99_us", "wait_max_us", "longest_us")
 
@@ -293,9 +302,11 @@ def counts_of(row: Row | None) -> RefusedCounts:
     `wait_ms`; None where brokers are not known, or nothing was seen."""
     if row is None:
         row = dict.fromkeys((*_COUNTED, "hints", "at_once", "waits", "of_unknown_brokers"), 0)
-        row |= dict.fromkeys(_WAITS) | {f"{name_of(of.value)}_hints": 0 for of in WENT_TO_HINTED}
+        row |= dict.fromkeys(_WAITS) | {
+            f"{name_of(outcome.value)}_hints": 0 for outcome in WENT_TO_HINTED
+        }
     is_known = not row["episodes"] or row["of_unknown_brokers"] < row["episodes"]
-    followed = sum(row[f"{name_of(of.value)}_hints"] for of in WENT_TO_HINTED)
+    followed = sum(row[f"{name_of(outcome.value)}_hints"] for outcome in WENT_TO_HINTED)
     p50, p99, longest, until = (None if row[name] is None else row[name] / 1000 for name in _WAITS)
     return {
         "episodes": {"total" if name == "episodes" else name: row[name] for name in _COUNTED},

@@ -45,16 +45,18 @@ def logged_by(
     seen: Sequence[Seen], places: Sequence[Place]
 ) -> dict[tuple[str | None, int | str], Logged]:
     """By cluster and broker, or by cluster and address where the broker is not known."""
-    of: dict[tuple[str | None, int | str], list[Seen]] = defaultdict(list)
-    for one, at in zip(seen, places, strict=True):
-        of[at.cluster, one.address if at.broker is None else at.broker].append(one)
-    return {key: _logged(ones) for key, ones in of.items()}
+    by_broker: dict[tuple[str | None, int | str], list[Seen]] = defaultdict(list)
+    for source, at in zip(seen, places, strict=True):
+        by_broker[at.cluster, source.address if at.broker is None else at.broker].append(source)
+    return {key: _logged(sources) for key, sources in by_broker.items()}
 
 
 def _logged(seen: Iterable[Seen]) -> Logged:
     times: list[tuple[int, int]] = []
     lines = 0
-    for start, end, count in sorted((of.first_us, of.last_us, of.lines) for of in seen):
+    for start, end, count in sorted(
+        (source.first_us, source.last_us, source.lines) for source in seen
+    ):
         lines += count
         if start < 0:
             continue
@@ -68,19 +70,21 @@ def _logged(seen: Iterable[Seen]) -> Logged:
 def hours_apart(logged: Mapping[int | str, Logged]) -> dict[int | str, float]:
     """Brokers whose logs begin and end so many hours (whole or half ones) later than those of most
     others: a zone that was not named, or daylight saving time."""
-    spans = {of: (own.times[0][0], own.times[-1][1]) for of, own in logged.items() if own.times}
+    spans = {
+        broker: (own.times[0][0], own.times[-1][1]) for broker, own in logged.items() if own.times
+    }
     if len(spans) < 2:
         return {}
     first, last = (median_low([span[end] for span in spans.values()]) for end in (0, 1))
-    found = {}
+    hours = {}
     for broker, (start, end) in spans.items():
         halves = round((start - first) / _HALF_HOUR_US)
         apart = [
             abs(at - usual - halves * _HALF_HOUR_US) for at, usual in ((start, first), (end, last))
         ]
         if halves and max(apart) < _NEAR_US:
-            found[broker] = halves / 2
-    return found
+            hours[broker] = halves / 2
+    return hours
 
 
 class SlotOfFile(NamedTuple):

@@ -90,14 +90,14 @@ def _cluster(
     clocks = clocks_of(rows.get("clocks", []))
     clients = [row for row in rows["clients"] if row["is_client"]]
     at = [
-        (of, place)
-        for of, place in zip(log.seen, log.places, strict=True)
+        (source, place)
+        for source, place in zip(log.seen, log.places, strict=True)
         if place.cluster == cluster
     ]
     hours = hours_apart(
-        {of: own for (of_cluster, of), own in log.logged.items() if of_cluster == cluster}
+        {broker: own for (of_cluster, broker), own in log.logged.items() if of_cluster == cluster}
     )
-    not_known = unknown([of for of, _ in at], [place for _, place in at])
+    not_known = unknown([source for source, _ in at], [place for _, place in at])
     racks = {node.rack for node in log.nodes.get(cluster or "", ()) if node.rack is not None}
     return {
         "cluster_id": cluster,
@@ -152,10 +152,10 @@ def _cluster(
             )
             for node, nodes in sorted(_by_id(log, cluster).items())
         ],
-        "requests_served": sum(of.served for of, _ in at),
+        "requests_served": sum(source.served for source, _ in at),
         "requests_of_unknown_brokers": {
-            address: sum(of.served for of in not_known if of.address == address)
-            for address in sorted({of.address for of in not_known})
+            address: sum(source.served for source in not_known if source.address == address)
+            for address in sorted({source.address for source in not_known})
         },
         "clocks": clocks,
     }
@@ -170,34 +170,35 @@ def _software(row: Row) -> Software:
 
 
 def _by_id(log: RequestLog, cluster: str | None) -> dict[int, list[Node]]:
-    found: dict[int, list[Node]] = defaultdict(list)
+    nodes: dict[int, list[Node]] = defaultdict(list)
     for node in sorted(log.nodes.get(cluster or "", ()), key=lambda node: node.address):
-        found[node.id].append(node)
-    return found
+        nodes[node.id].append(node)
+    return nodes
 
 
 def _broker(
     node: int,
     nodes: Sequence[Node],
     addresses: list[str],
-    of: Logged | None,
+    logged: Logged | None,
     hours_apart: float | None,
 ) -> LoggedBroker:
     """A broker, and what there is of its log."""
-    times = of.times if of else ()
+    times = logged.times if logged else ()
     return {
         "broker": node,
-        "rack": next((one.rack for one in nodes if one.rack is not None), None),
-        "advertised": sorted({one.address for one in nodes}),
+        "rack": next((endpoint.rack for endpoint in nodes if endpoint.rack is not None), None),
+        "advertised": sorted({endpoint.address for endpoint in nodes}),
         "addresses": addresses,
-        "line_count": of.lines if of else 0,
+        "line_count": logged.lines if logged else 0,
         "from": _moment(times[0][0]) if times else None,
         "to": _moment(times[-1][1]) if times else None,
         "gaps": [
-            {"from": _moment(start), "to": _moment(end)} for start, end in (of.gaps if of else ())
+            {"from": _moment(start), "to": _moment(end)}
+            for start, end in (logged.gaps if logged else ())
         ],
         "hours_apart": hours_apart,
-        "seconds": 60 * of.minutes if of and of.minutes else None,
+        "seconds": 60 * logged.minutes if logged and logged.minutes else None,
     }
 
 
@@ -224,14 +225,14 @@ def clocks_of(rows: Rows) -> list[ClockDifference]:
         for row in rows
         if row["moves"] >= _LEAST_MOVES
     }
-    found: list[ClockDifference] = []
+    differences: list[ClockDifference] = []
     for first, second in sorted({(min(pair), max(pair)) for pair in quarter}):
         at_most = quarter.get((first, second))
         back = quarter.get((second, first))
         at_least = None if back is None else -back
         if at_least is not None and at_most is not None and at_least > at_most:
             at_least = at_most = None
-        found.append(
+        differences.append(
             {
                 "broker": first,
                 "other": second,
@@ -240,7 +241,7 @@ def clocks_of(rows: Rows) -> list[ClockDifference]:
                 "differ_at_least_ms": max(0, -(at_most or 0), at_least or 0) / 1000,
             }
         )
-    return found
+    return differences
 
 
 def _partitions(rows: Iterable[Row]) -> int:
@@ -266,10 +267,10 @@ def _by_code(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def _by_software(rows: Iterable[Row]) -> Mapping[tuple[str, str], Rows]:
-    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    grouped: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        found[row["software_name"], row["software_version"]].append(row)
-    return found
+        grouped[row["software_name"], row["software_version"]].append(row)
+    return grouped
 
 
 def _fleet(rows: Mapping[str, Rows]) -> list[FleetRow]:
@@ -360,7 +361,7 @@ def _metadata_clients(rows: Rows) -> list[MetadataAsker]:
     """A row for each client that asks, the most frequent first, kipctl's own last; where it does so
     without a cause that shows, and that is a known bug of its software, with that."""
     clients = [row for row in rows if row["is_client"]]
-    found: list[MetadataAsker] = [
+    askers: list[MetadataAsker] = [
         {
             "client": f"{row['client']}@{row['host']}",
             "software": row["software_name"],
@@ -378,8 +379,13 @@ def _metadata_clients(rows: Rows) -> list[MetadataAsker]:
         for row in clients
     ]
     return sorted(
-        found,
-        key=lambda of: (of["is_kipctl"], -(of["per_minute"] or 0), -of["requests"], of["client"]),
+        askers,
+        key=lambda asker: (
+            asker["is_kipctl"],
+            -(asker["per_minute"] or 0),
+            -asker["requests"],
+            asker["client"],
+        ),
     )
 
 

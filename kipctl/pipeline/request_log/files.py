@@ -39,12 +39,12 @@ def files_at(spark: SparkSession, paths: Sequence[str]) -> list[LogFile]:
     there."""
     roots = [literally(root) for root in _roots(spark, paths)]
     listed = spark.read.format("binaryFile").load(roots, recursiveFileLookup=True)
-    found = listed.filter(_holds_lines()).select(
+    files = listed.filter(_holds_lines()).select(
         "_metadata.file_path",
         "_metadata.file_size",
         F.unix_micros("_metadata.file_modification_time"),
     )
-    return [LogFile(*row) for row in sorted(found.collect())]
+    return [LogFile(*row) for row in sorted(files.collect())]
 
 
 def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) -> DataFrame:
@@ -63,7 +63,7 @@ def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) 
 
 def text_in(spark: SparkSession, files: Iterable[LogFile]) -> DataFrame:
     """The lines of these files, as `text_of` has them."""
-    return _lines(spark, [unquote(of.name) for of in files])
+    return _lines(spark, [unquote(file.name) for file in files])
 
 
 def _lines(spark: SparkSession, roots: Sequence[str], period: Period = ALWAYS) -> DataFrame:
@@ -140,7 +140,7 @@ def parse_timezones(options: Iterable[str]) -> Timezones:
 def zones_of(spark: SparkSession, timezones: Timezones) -> dict[str, str]:
     """The zones of files that have one of their own. Raises UsageError for a path that is not
     there."""
-    return {of.name: name for path, name in timezones.at for of in files_at(spark, [path])}
+    return {file.name: name for path, name in timezones.at for file in files_at(spark, [path])}
 
 
 def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:
@@ -151,14 +151,14 @@ def _roots(spark: SparkSession, paths: Sequence[str]) -> list[str]:
             roots.append(f"file:{Path(path).absolute()}")
             continue
         try:
-            found = folder_at(spark, path).matching()
+            matches = folder_at(spark, path).matching()
         except Py4JJavaError as refused:
             raise UsageError(
                 f"{path} cannot be read: {refused.java_exception.getMessage()}."
             ) from refused
-        if not found:
+        if not matches:
             raise UsageError(f"There is no {path}.", "Name files or folders of request logs.")
-        roots += found
+        roots += matches
     try:
         return each_once(roots) or roots  # links that lead nowhere, Spark reads as nothing
     except OSError as refused:

@@ -94,7 +94,9 @@ def with_refreshes(episodes: DataFrame, metadata: DataFrame, log: RequestLog) ->
         for cluster, nodes in log.nodes.items()
         if all((cluster, node.id) in log.logged for node in nodes)
     ]
-    until_us = min((of.times[-1][1] for of in log.logged.values() if of.times), default=0)
+    until_us = min(
+        (logged.times[-1][1] for logged in log.logged.values() if logged.times), default=0
+    )
     from_us = F.col("first_error_us") - REFRESH_US // 2
     to_us = F.coalesce("ended_us", "last_us") + REFRESH_US
     is_told = F.col("of.cluster").isin(whole) & (F.col("of._to_us") <= until_us)
@@ -195,9 +197,18 @@ def findings_of(rows: Rows) -> list[LoggedFinding]:
         software = Software(row["software_name"], row["software_version"])
         if software.name != OWN_SOFTWARE:
             facts[software][row["client"]][fact_of(row)] += row["times"]
-    found = [one for software, clients in facts.items() for one in _of_software(software, clients)]
+    findings = [
+        finding
+        for software, clients in facts.items()
+        for finding in _of_software(software, clients)
+    ]
     return sorted(
-        found, key=lambda one: (Severity(one["severity"]).rank, -one["times"], one["software"])
+        findings,
+        key=lambda finding: (
+            Severity(finding["severity"]).rank,
+            -finding["times"],
+            finding["software"],
+        ),
     )
 
 
@@ -205,30 +216,31 @@ def _of_software(
     software: Software, clients: Mapping[str | None, Counter[Fact]]
 ) -> list[LoggedFinding]:
     """What is seen of all together, or else of some client."""
-    together = {one.finding.id: one for one in seen(clients.get(None, Counter()), software)}
+    overall = {entry.finding.id: entry for entry in seen(clients.get(None, Counter()), software)}
     having: dict[str, list[tuple[int, str, Seen]]] = defaultdict(list)
     for client, facts in clients.items():
         if client is not None:
-            for one in seen(facts, software):
-                having[one.finding.id].append((-one.times.seen, client, one))
+            for entry in seen(facts, software):
+                having[entry.finding.id].append((-entry.times.seen, client, entry))
     rows: list[LoggedFinding] = []
-    for id in dict.fromkeys((*together, *having)):
-        of = sorted(having[id], key=lambda each: each[:2])
-        one = together.get(id) or of[0][2]
+    for id in dict.fromkeys((*overall, *having)):
+        affected = sorted(having[id], key=lambda each: each[:2])
+        entry = overall.get(id) or affected[0][2]
         times = (
-            one.times
-            if id in together
+            entry.times
+            if id in overall
             else Times(
-                sum(each.times.seen for *_, each in of), sum(each.times.of for *_, each in of)
+                sum(each.times.seen for *_, each in affected),
+                sum(each.times.of for *_, each in affected),
             )
         )
         rows.append(
             {
-                **finding_document(one.finding, times, one.known),
+                **finding_document(entry.finding, times, entry.known),
                 "software": software.name,
                 "version": software.version,
-                "client_count": len(of),
-                "client_ids": [client for _, client, _ in of[:_CLIENTS_NAMED]],
+                "client_count": len(affected),
+                "client_ids": [client for _, client, _ in affected[:_CLIENTS_NAMED]],
             }
         )
     return rows

@@ -185,11 +185,11 @@ class _Rows:
             return ReadRows(empty, Summary.of(empty))
         kept = self.spark.read.schema(schema_of(ROWS)).parquet(*folders)
         if len(folders) > _MOST_FOLDERS:
-            together = self._written(kept, f"until-{self.batches}")
-            self._folders[: len(folders)] = [together]
+            merged = self._written(kept, f"until-{self.batches}")
+            self._folders[: len(folders)] = [merged]
             for folder in folders:
                 shutil.rmtree(folder.removeprefix("file:"))
-            kept = self.spark.read.schema(schema_of(ROWS)).parquet(together)
+            kept = self.spark.read.schema(schema_of(ROWS)).parquet(merged)
         names = pa.table({"file": [*self._names], "name": [*self._names.values()]})
         rows = (
             kept.join(F.broadcast(of_table(self.spark, names)), "file", "left")
@@ -210,7 +210,7 @@ class _Rows:
 
     def _note_names(self) -> None:
         """A name that is another file's now stays that of the one before with a mark."""
-        now = {key: Path(of.path).as_uri() for key, of in self.live.found(self._names).items()}
+        now = {key: Path(file.path).as_uri() for key, file in self.live.found(self._names).items()}
         taken = {*now.values()}
         for key, name in self._names.items():
             if key not in now and name in taken:

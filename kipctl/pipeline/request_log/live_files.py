@@ -85,8 +85,8 @@ class LiveFiles:
         beside: dict[str, LiveFile] = {}
         for path, is_beside in self._listed():
             if file := self._looked_at(path):
-                of = beside if is_beside else files
-                of[file.key] = max(file, of.get(file.key, file), key=_rank)
+                group = beside if is_beside else files
+                group[file.key] = max(file, group.get(file.key, file), key=_rank)
         if self._older is None:
             self._older = frozenset(beside)
         for key, file in beside.items():
@@ -129,15 +129,15 @@ class LiveFiles:
         for path in map(Path, named):
             if not path.is_dir():
                 start = path.name.partition(".")[0]
-                beside = {str(of.absolute()) for of in path.parent.glob(f"{escape(start)}*")}
-                yield from ((of, True) for of in sorted(beside - listed))
+                beside = {str(file.absolute()) for file in path.parent.glob(f"{escape(start)}*")}
+                yield from ((file, True) for file in sorted(beside - listed))
 
     def _looked_at(self, path: str) -> LiveFile | None:
         try:
             with open(path, "rb") as raw:
-                of = os.fstat(raw.fileno())
-                stat = (of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns)
-                if of.st_mtime_ns < 1000 * self._earliest_us or _IS_DATA.match(Path(path).name):
+                status = os.fstat(raw.fileno())
+                stat = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+                if status.st_mtime_ns < 1000 * self._earliest_us or _IS_DATA.match(Path(path).name):
                     return None
                 seen = self._seen.get(path)
                 if seen is None or seen.stat != stat:
@@ -195,8 +195,8 @@ def _key_of(raw: BinaryIO, path: str) -> str | None:
     if not newline and len(head) < _HEAD_BYTES:
         return None
     if MARKER.encode() not in line:
-        of = os.fstat(raw.fileno())
-        line += f" {of.st_dev} {of.st_ino}".encode()
+        status = os.fstat(raw.fileno())
+        line += f" {status.st_dev} {status.st_ino}".encode()
     return blake2b(line, digest_size=16).hexdigest()
 
 

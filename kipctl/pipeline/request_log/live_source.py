@@ -83,5 +83,6 @@ def _batch(piece: Piece, lines: list[bytes], passed: int) -> pa.RecordBatch:
     count = len(lines)
     columns = [lines, [piece.key] * count, [piece.start] * count, range(passed, passed + count)]
     return pa.RecordBatch.from_arrays(
-        [pa.array(of, type) for of, type in zip(columns, _LINES.types, strict=True)], schema=_LINES
+        [pa.array(column, type) for column, type in zip(columns, _LINES.types, strict=True)],
+        schema=_LINES,
     )

@@ -135,7 +135,7 @@ def log_of(name: str, read: "ReadRows", broker_at: Mapping[str, int] | None = No
             "broken": summary.lines[Kind.BROKEN],
             "other": summary.lines[Kind.OTHER],
         },
-        copies={unquoted(of): unquoted(kept) for of, kept in summary.copies.items()},
+        copies={unquoted(copy): unquoted(kept) for copy, kept in summary.copies.items()},
         envelopes=dict(sorted(envelopes.items())),
         untimed=summary.untimed,
         broken=broken,
@@ -243,10 +243,10 @@ def _nothing_found(
 ) -> KipctlError:
     packs, others = packs_among(spark, paths)
     every = text_of(spark, others) if others else None
-    files = [of.file for pack in packs for of in pack.files]
+    files = [entry.file for pack in packs for entry in pack.files]
     files += every.inputFiles() if every is not None else []
     is_outside = period != ALWAYS and (
-        any(of.first for pack in packs for of in pack.files)
+        any(entry.first for pack in packs for entry in pack.files)
         or (every is not None and not every.filter(F.contains("value", F.lit(MARKER))).isEmpty())
     )
     name = ", ".join(paths)
@@ -267,8 +267,8 @@ def _turns(rows: DataFrame, spans: Mapping[str, Span]) -> dict[str, Turn]:
     slots: dict[str, list[SlotOfFile]] = defaultdict(list)
     for file, _, first_us, last_us, first_at, last_at in in_slots.collect():
         slots[file].append(SlotOfFile(first_us, last_us, tuple(first_at), tuple(last_at)))
-    found = ((file, turned(of)) for file, of in sorted(slots.items()))
-    return {unquoted(file): turn for file, turn in found if turn}
+    turns = ((file, turned(file_slots)) for file, file_slots in sorted(slots.items()))
+    return {unquoted(file): turn for file, turn in turns if turn}
 
 
 def without_requests(
@@ -334,10 +334,10 @@ def _rows_of(
     )
     rows = [
         (
-            *(of.file, of.address, of.cluster, of.broker, of.rack),
-            logged[of.cluster, of.address if of.broker is None else of.broker].minutes,
+            *(place.file, place.address, place.cluster, place.broker, place.rack),
+            logged[place.cluster, place.address if place.broker is None else place.broker].minutes,
         )
-        for of in places
+        for place in places
     ]
     named = [dict(zip(schema.names, row, strict=True)) for row in rows]
     return of_table(spark, pa.Table.from_pylist(named, schema))
@@ -371,12 +371,12 @@ def _broken_lines(rows: DataFrame, read: ReadRows, files: Sequence[str]) -> tupl
         passed = passed if file == last_file else 0
         starts[file, block] = passed - first_id + 1
         last_file, passed = file, passed + count
-    found = shown.orderBy("file", "block", "id").limit(BROKEN_SHOWN).collect()
+    lines = shown.orderBy("file", "block", "id").limit(BROKEN_SHOWN).collect()
     return tuple(
         {
             "file": unquoted(row.file),
             "line": starts[row.file, row.block] + row.id,
             "text": row.text,
         }
-        for row in found
+        for row in lines
     )

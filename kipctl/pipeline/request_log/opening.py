@@ -86,7 +86,7 @@ def opened(text: DataFrame, how: Mapping[str, Way]) -> DataFrame:
     is_opened = F.col("file").isin(sorted(how))
     frames = [text.filter(~is_opened).withColumn("envelope", F.lit(None).cast("string"))]
     for way in sorted(set(how.values())):
-        files = sorted(file for file, of in how.items() if of == way)
+        files = sorted(file for file, file_way in how.items() if file_way == way)
         of_way = text.filter(F.col("file").isin(files))
         frames.append(_opened(of_way, way).select(frames[0].columns))
     whole = frames[0]
@@ -156,9 +156,9 @@ def _without_prefix(lines: DataFrame) -> DataFrame:
         F.when(text.rlike(cri), F.regexp_extract(text, cri, 0)),
         F.when(text.rlike(cri), PREFIXES[0][0]),
     )
-    for of, pattern in PREFIXES[1:]:
+    for label, pattern in PREFIXES[1:]:
         prefix = prefix.when(text.rlike(pattern), F.regexp_extract(text, pattern, 0))
-        name = name.when(text.rlike(pattern), of)
+        name = name.when(text.rlike(pattern), label)
     tag = F.regexp_extract("_prefix", r"std(?:out|err) ([PF])(?::\S*)? ?$", 1)
     known = F.col("_prefix").isNotNull()
     without_time = F.regexp_replace("_prefix", rf"{TIME}|{COLOUR}| [PF](?::\S*)? ?$", "")
@@ -224,8 +224,8 @@ def _out_of_json(lines: DataFrame) -> DataFrame:
     around, literal = F.col("_record.around"), F.col("_record.literal")
     unescaped = F.from_json(F.concat(F.lit('{"t":"'), literal, F.lit('"}')), "t string")["t"]
     name = F.when(around.rlike(_NAMES[0][1]), _NAMES[0][0])
-    for of, pattern in _NAMES[1:]:
-        name = name.when(around.rlike(pattern), of)
+    for label, pattern in _NAMES[1:]:
+        name = name.when(around.rlike(pattern), label)
     told = [F.nullif(F.regexp_extract(around, pattern, 1), F.lit("")) for pattern in _TIMES]
     second = F.regexp_extract(around, r'"epochSecond"\s*:\s*(\d{10})\b', 1)
     nanos = F.regexp_extract(around, r'"nanoOfSecond"\s*:\s*(\d{1,9})\b', 1)
@@ -297,23 +297,23 @@ def _request_joined(lines: DataFrame) -> DataFrame:
     return _joined(lines.select("*", begins.alias("begins")), ("file", "key"), "\n")
 
 
-def _joined(lines: DataFrame, of: tuple[str, ...], between: str) -> DataFrame:
+def _joined(lines: DataFrame, keys: tuple[str, ...], between: str) -> DataFrame:
     """The lines from one that `begins` to the next in one row: the first one's, but for `text`."""
     order = ("block", "id", "place")
-    in_order = Window.partitionBy(*of).orderBy(*order)
+    in_order = Window.partitionBy(*keys).orderBy(*order)
     number = F.sum(F.col("begins").cast("int")).over(in_order)
-    others = [name for name in lines.columns if name not in (*of, *order, "text", "begins")]
+    others = [name for name in lines.columns if name not in (*keys, *order, "text", "begins")]
     texts = F.transform(
         F.array_sort(F.collect_list(F.struct(*order, "text"))), lambda row: row["text"]
     )
     return (
         lines.select("*", number.alias("_number"))
-        .groupBy(*of, "_number")
+        .groupBy(*keys, "_number")
         .agg(
             F.min(F.struct(*order, *others)).alias("_first"),
             F.array_join(texts, between).alias("text"),
         )
-        .select(*of, "_first.*", "text")
+        .select(*keys, "_first.*", "text")
     )
 
 
@@ -344,8 +344,8 @@ def _documents(lines: DataFrame) -> DataFrame:
     Between two that hold the marker, the lines that are indented least are those between records.
     """
     text = F.col("text")
-    together = Window.partitionBy("file", "key")
-    in_order = together.orderBy("block", "id", "place")
+    window = Window.partitionBy("file", "key")
+    in_order = window.orderBy("block", "id", "place")
     has_marker = F.contains(text, F.lit(MARKER))
     indent = F.length(F.regexp_extract(text, r"^\s*", 0))
     lines = lines.select(
@@ -357,11 +357,11 @@ def _documents(lines: DataFrame) -> DataFrame:
         F.min(F.when(~has_marker & (F.trim(text) != ""), F.col("_indent")))
         .over(Window.partitionBy("file", "key", "_gap"))
         .alias("_least"),
-        F.max("_gap").over(together).alias("_gaps"),
+        F.max("_gap").over(window).alias("_gaps"),
     )
     is_between = (F.col("_gap") > 0) & (F.col("_gap") < F.col("_gaps"))
     lines = lines.select(
-        "*", F.max(F.when(is_between, F.col("_least"))).over(together).alias("_separate")
+        "*", F.max(F.when(is_between, F.col("_least"))).over(window).alias("_separate")
     )
     begins = text.rlike(r"^\s*[\[{}\]]") & (F.col("_indent") <= F.col("_separate"))
     begins = F.coalesce(begins, F.lit(False)) | ~text.rlike(rf"^\s*(?:{_STRUCTURE}|{_SCALAR})")

@@ -53,24 +53,26 @@ def over_time(log: RequestLog) -> list[LogTimeline]:
         )
         return [row.asDict() for row in rows.orderBy("cluster", "name", "bucket").collect()]
 
-    found = all_at_once({of: partial(counted, *frame) for of, frame in names.items()})
-    found["errors"] = [{**row, "name": error_name(row["name"])} for row in found["errors"]]
-    clusters = {row["cluster"] for row in found["apis"]}
+    tables = all_at_once({name: partial(counted, *frame) for name, frame in names.items()})
+    tables["errors"] = [{**row, "name": error_name(row["name"])} for row in tables["errors"]]
+    clusters = {row["cluster"] for row in tables["apis"]}
     return [
-        _of_cluster(cluster, log.slice_us, found)
+        _of_cluster(cluster, log.slice_us, tables)
         for cluster in sorted(clusters, key=lambda name: name or "")
     ]
 
 
-def _of_cluster(cluster: str | None, slice_us: int, found: dict[str, Rows]) -> LogTimeline:
+def _of_cluster(cluster: str | None, slice_us: int, tables: dict[str, Rows]) -> LogTimeline:
     """Its rows, the buckets counted from its first."""
-    rows = {of: [row for row in all_ if row["cluster"] == cluster] for of, all_ in found.items()}
+    rows = {
+        name: [row for row in table if row["cluster"] == cluster] for name, table in tables.items()
+    }
     first = min(row["bucket"] for row in rows["apis"])
 
-    def counts(of: str) -> list[CountInTime]:
+    def counts(name: str) -> list[CountInTime]:
         return [
             {"name": row["name"], "bucket": row["bucket"] - first, "count": row["count"]}
-            for row in rows[of]
+            for row in rows[name]
         ]
 
     return {

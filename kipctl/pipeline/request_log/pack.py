@@ -159,9 +159,9 @@ class Pack:
         batch = uuid.uuid4().hex
         by = ("day", "log")
         # Files of about one size, whatever tasks read; without adaptive execution as tasks read.
-        together = rows.hint("rebalance", *by).sortWithinPartitions(*by, "kind", "file", "slice")
+        ordered = rows.hint("rebalance", *by).sortWithinPartitions(*by, "kind", "file", "slice")
         to = f"{self.folder}/{_ROWS}/batch={batch}"
-        together.write.option("compression", "zstd").partitionBy(*by).parquet(to)
+        ordered.write.option("compression", "zstd").partitionBy(*by).parquet(to)
         return batch
 
     def remove_unused(self) -> None:
@@ -172,7 +172,9 @@ class Pack:
             return
         told = Files(self.spark, self.folder)
         names = [_name(number) for number in _numbers(told.names())]
-        used = {f"batch={of.batch}" for name in names for of in files_of(told.text(name), name)}
+        used = {
+            f"batch={entry.batch}" for name in names for entry in files_of(told.text(name), name)
+        }
         for name in there.written_before(_now_us() - _KEPT_US):
             if name not in used:
                 there.remove_from(name)
@@ -182,10 +184,10 @@ class Pack:
         (`without`, as `unquoted` has them). Raises what `slices_of` does."""
         first, end = slices_of(period)
         files = [
-            of
-            for of in self.files
-            if unquoted(of.file) not in without
-            and (period.since is None or of.modified_us >= earliest_us(period.since))
+            entry
+            for entry in self.files
+            if unquoted(entry.file) not in without
+            and (period.since is None or entry.modified_us >= earliest_us(period.since))
         ]
         if not files:
             return of_table(self.spark, ROWS.empty_table())
@@ -194,10 +196,13 @@ class Pack:
             self.spark.read.schema(StructType([*schema_of(ROWS).fields, *_PARTITIONED.fields]))
             .option("basePath", base)
             .parquet(
-                *(literally(f"{base}/batch={of}") for of in sorted({of.batch for of in files}))
+                *(
+                    literally(f"{base}/batch={batch}")
+                    for batch in sorted({entry.batch for entry in files})
+                )
             )
         )
-        columns = {name: [getattr(of, name) for of in files] for name in _NAMED}
+        columns = {name: [getattr(entry, name) for entry in files] for name in _NAMED}
         names = of_table(self.spark, pa.table(columns))
         return (
             read.filter(_of_days(period))
@@ -210,8 +215,8 @@ class Pack:
 
 def packs_among(spark: SparkSession, paths: Sequence[str]) -> tuple[list[Pack], list[str]]:
     """The packs among the paths, and the others. Raises what `Pack.at` does."""
-    found = {path: Pack.at(spark, path) for path in paths}
-    return [of for of in found.values() if of], [path for path in paths if not found[path]]
+    packs = {path: Pack.at(spark, path) for path in paths}
+    return [pack for pack in packs.values() if pack], [path for path in paths if not packs[path]]
 
 
 def rows_of_packs(
@@ -221,12 +226,12 @@ def rows_of_packs(
     the text if it is there. Raises UsageError for a zone that is not the one that it was packed
     with."""
     in_text = text.inputFiles() if packs and text is not None else ()
-    taken = {unquoted(of) for of in in_text}
+    taken = {unquoted(file) for file in in_text}
     whole: DataFrame | None = None
     for pack in packs:
         _check_zone(pack, timezones)
         rows = pack.rows(period, taken)
-        taken |= {unquoted(of.file) for of in pack.files}
+        taken |= {unquoted(entry.file) for entry in pack.files}
         whole = rows if whole is None else whole.unionByName(rows)
     return whole
 
@@ -234,7 +239,7 @@ def rows_of_packs(
 def _check_zone(pack: Pack, timezones: Timezones) -> None:
     named = [name for path, name in timezones.at if located(path) == located(pack.folder)]
     for zone in (*named, timezones.everywhere):
-        others = sorted({of.zone for of in pack.files} - {zone})
+        others = sorted({entry.zone for entry in pack.files} - {zone})
         if zone is not None and others:
             raise UsageError(
                 f"--timezone {zone}: {unquoted(pack.folder)} was packed with {others[0]}.",
@@ -242,9 +247,9 @@ def _check_zone(pack: Pack, timezones: Timezones) -> None:
             )
 
 
-def same_file(packed: PackedFile, found: LogFile, zone: str) -> bool:
+def same_file(packed: PackedFile, file: LogFile, zone: str) -> bool:
     """Whether a file is what was packed, by its size, its time, and the zone of its lines."""
-    return (packed.bytes, packed.modified_us, packed.zone) == (found.bytes, found.modified_us, zone)
+    return (packed.bytes, packed.modified_us, packed.zone) == (file.bytes, file.modified_us, zone)
 
 
 def slices_of(period: Period) -> tuple[int | None, int | None]:
@@ -297,7 +302,7 @@ def _is_within(first: int | None, end: int | None) -> Column:
     begin = F.lit(-(1 << 62) if first is None else first)
     stop = F.lit(1 << 62 if end is None else end)
     is_inside = (F.col("slice") >= begin) & (F.col("slice") < stop)
-    is_named = F.exists("slices", lambda of: (of["last"] >= begin) & (of["first"] < stop))
+    is_named = F.exists("slices", lambda span: (span["last"] >= begin) & (span["first"] < stop))
     return F.coalesce(
         F.when(F.col("kind") == Kind.BLOCK, F.lit(True))
         .when(F.col("kind").isin(Kind.NODE, Kind.TOPIC), is_named)
@@ -320,5 +325,5 @@ def _numbers(names: Iterable[str]) -> Iterator[int]:
             yield int(told[1])
 
 
-def _by_name(of: PackedFile) -> str:
-    return of.file
+def _by_name(entry: PackedFile) -> str:
+    return entry.file

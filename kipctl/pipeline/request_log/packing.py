@@ -50,31 +50,31 @@ def pack(
     else, PipelineError for a pack of another format, or that another kipctl packs into.
     """
     into = Pack.at_or_new(spark, folder)
-    found = files_at(spark, paths)
+    files = files_at(spark, paths)
     own = zones_of(spark, timezones)
-    zones = {of.name: own.get(of.name, timezones.everywhere or "UTC") for of in found}
+    zones = {file.name: own.get(file.name, timezones.everywhere or "UTC") for file in files}
 
-    def is_away(of: PackedFile) -> bool:
-        return not Files(spark, unquote(of.file)).exists()
+    def is_away(entry: PackedFile) -> bool:
+        return not Files(spark, unquote(entry.file)).exists()
 
-    plan = Plan.of(into.files, found, zones, is_away)
+    plan = Plan.of(into.files, files, zones, is_away)
     if plan.renamed:
         into = into.with_files(plan.kept)
     lines = 0
     for batch in batches(plan.to_pack, _BATCH_BYTES * spark.sparkContext.defaultParallelism):
         packed = _packed(into, batch, timezones.everywhere or "UTC", zones)
         packed = unless_written_meanwhile(packed, _listed(spark, paths))
-        lines += sum(of.lines for of in packed)
-        into = into.with_files(replaced(into.files, packed, found, is_away))
+        lines += sum(entry.lines for entry in packed)
+        into = into.with_files(replaced(into.files, packed, files, is_away))
     into.remove_unused()
     return {
         "pack": unquoted(into.folder),
         "files_in_pack": len(into.files),
         "files_packed": len(plan.to_pack),
-        "files_unchanged": len(found) - len(plan.to_pack) - len(plan.renamed),
+        "files_unchanged": len(files) - len(plan.to_pack) - len(plan.renamed),
         "files_renamed": len(plan.renamed),
         "lines_packed": lines,
-        "bytes_read": sum(of.bytes for of in plan.to_pack),
+        "bytes_read": sum(file.bytes for file in plan.to_pack),
         "slice_seconds": SLICE_US / 1e6,
     }
 
@@ -88,17 +88,20 @@ def _listed(spark: SparkSession, paths: Sequence[str]) -> Sequence[LogFile]:
 
 
 def unless_written_meanwhile(
-    packed: Iterable[PackedFile], found: Iterable[LogFile]
+    packed: Iterable[PackedFile], files: Iterable[LogFile]
 ) -> list[PackedFile]:
     """The files as packed, but of a size that none has where one of those names is another file by
     now, or has grown: whether its lines were read before is not known, and it is packed again."""
-    there = {of.name: of for of in found}
+    there = {file.name: file for file in files}
 
-    def as_packed(of: PackedFile) -> bool:
-        now = there.get(of.file)
-        return now is not None and same_file(of, now, of.zone)
+    def as_packed(entry: PackedFile) -> bool:
+        now = there.get(entry.file)
+        return now is not None and same_file(entry, now, entry.zone)
 
-    return [of if as_packed(of) else msgspec.structs.replace(of, bytes=_NO_SIZE) for of in packed]
+    return [
+        entry if as_packed(entry) else msgspec.structs.replace(entry, bytes=_NO_SIZE)
+        for entry in packed
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class Plan:
     def of(
         cls,
         packed: Sequence[PackedFile],
-        found: Iterable[LogFile],
+        files: Iterable[LogFile],
         zones: Zones,
         is_away: Callable[[PackedFile], bool],
     ) -> "Plan":
@@ -122,73 +125,73 @@ class Plan:
         another name, if what was packed is not at its own name any more (log4j numbers all files
         anew when it begins another one). What is to be packed is in the order of its last write.
         """
-        by_name = {of.file: of for of in packed}
-        here = {of.name: of for of in found}
+        by_name = {entry.file: entry for entry in packed}
+        here = {file.name: file for file in files}
         moved: dict[tuple[int, int, str], PackedFile] = {}
-        for of in packed:
-            own = here.get(of.file)
-            if own is None or not same_file(of, own, of.zone):
-                moved[of.bytes, of.modified_us, of.zone] = of
+        for entry in packed:
+            own = here.get(entry.file)
+            if own is None or not same_file(entry, own, entry.zone):
+                moved[entry.bytes, entry.modified_us, entry.zone] = entry
         renamed: dict[str, PackedFile] = {}
         to_pack = []
-        for one in sorted(here.values(), key=lambda of: (of.modified_us, of.name)):
-            zone = zones[one.name]
-            before = by_name.get(one.name)
-            if before and same_file(before, one, zone):
+        for file in sorted(here.values(), key=lambda file: (file.modified_us, file.name)):
+            zone = zones[file.name]
+            before = by_name.get(file.name)
+            if before and same_file(before, file, zone):
                 continue
-            key = (one.bytes, one.modified_us, zone)
+            key = (file.bytes, file.modified_us, zone)
             candidate = moved.get(key)
             if candidate and (candidate.file in here or is_away(candidate)):
-                renamed[one.name] = moved.pop(key)
+                renamed[file.name] = moved.pop(key)
             else:
-                to_pack.append(one)
-        sources = {of.file for of in renamed.values()}
-        left = (of for of in packed if of.file not in sources)
-        kept = [_displaced(of) if of.file in renamed else of for of in left]
-        kept += [msgspec.structs.replace(of, file=name) for name, of in renamed.items()]
+                to_pack.append(file)
+        sources = {entry.file for entry in renamed.values()}
+        left = (entry for entry in packed if entry.file not in sources)
+        kept = [_displaced(entry) if entry.file in renamed else entry for entry in left]
+        kept += [msgspec.structs.replace(entry, file=name) for name, entry in renamed.items()]
         return cls(tuple(kept), frozenset(renamed), tuple(to_pack))
 
 
 def replaced(
     before: Iterable[PackedFile],
     packed: Sequence[PackedFile],
-    found: Iterable[LogFile],
+    files: Iterable[LogFile],
     is_away: Callable[[PackedFile], bool],
 ) -> list[PackedFile]:
     """The files of a pack after some were packed: without those that these go on with. Such a one
     has the same first request, and is of the same name, or not at its own any more: it was packed
     while it grew, and has been renamed or compressed since. Others whose name is taken stay."""
-    firsts = {of.file: of.first for of in packed}
+    firsts = {entry.file: entry.first for entry in packed}
     longest: dict[str | None, int] = {}
-    for of in packed:
-        longest[of.first] = max(of.lines, longest.get(of.first, 0))
-    here = {of.name: of for of in found}
+    for entry in packed:
+        longest[entry.first] = max(entry.lines, longest.get(entry.first, 0))
+    here = {file.name: file for file in files}
 
-    def goes_on(of: PackedFile) -> bool:
-        if of.file in firsts and firsts[of.file] == of.first:
+    def goes_on(entry: PackedFile) -> bool:
+        if entry.file in firsts and firsts[entry.file] == entry.first:
             return True
-        if of.first is None or longest.get(of.first, 0) < of.lines:
+        if entry.first is None or longest.get(entry.first, 0) < entry.lines:
             return False
-        own = here.get(of.file)
-        return is_away(of) if own is None else not same_file(of, own, of.zone)
+        own = here.get(entry.file)
+        return is_away(entry) if own is None else not same_file(entry, own, entry.zone)
 
-    left = (of for of in before if not goes_on(of))
-    return [*packed, *(_displaced(of) if of.file in firsts else of for of in left)]
+    left = (entry for entry in before if not goes_on(entry))
+    return [*packed, *(_displaced(entry) if entry.file in firsts else entry for entry in left)]
 
 
-def _displaced(of: PackedFile) -> PackedFile:
+def _displaced(entry: PackedFile) -> PackedFile:
     """A file whose name is another one's now, as the oldest of those that are numbered."""
-    return msgspec.structs.replace(of, file=f"{of.file}#{of.batch}")
+    return msgspec.structs.replace(entry, file=f"{entry.file}#{entry.batch}")
 
 
 def batches(files: Iterable[LogFile], most_bytes: int) -> Iterator[list[LogFile]]:
     """The files, in their order, in groups of no more bytes, or of one file."""
     group: list[LogFile] = []
-    for of in files:
-        if group and sum(one.bytes for one in group) + of.bytes > most_bytes:
+    for file in files:
+        if group and sum(member.bytes for member in group) + file.bytes > most_bytes:
             yield group
             group = []
-        group.append(of)
+        group.append(file)
     if group:
         yield group
 
@@ -196,7 +199,7 @@ def batches(files: Iterable[LogFile], most_bytes: int) -> Iterator[list[LogFile]
 def _packed(into: Pack, files: Sequence[LogFile], zone: str, zones: Zones) -> list[PackedFile]:
     """The files, with their rows written."""
     text = text_in(into.spark, files)
-    reading = Reading(zone, {of.name: zones[of.name] for of in files}, slice_us=SLICE_US)
+    reading = Reading(zone, {file.name: zones[file.name] for file in files}, slice_us=SLICE_US)
     read = read_text(text, reading)
     blocks = of_kind(read.rows, Kind.BLOCK)
     first = F.min(F.when(F.col("text").isNotNull(), F.struct("block", "id", "text")))
@@ -208,17 +211,17 @@ def _packed(into: Pack, files: Sequence[LogFile], zone: str, zones: Zones) -> li
     batch = into.write(by)
     return [
         PackedFile(
-            *(of.name, of.bytes, of.modified_us, zones[of.name], batch, of.name),
-            lines=told.get(of.name, (None, 0))[1],
-            first=told.get(of.name, (None, 0))[0],
+            *(file.name, file.bytes, file.modified_us, zones[file.name], batch, file.name),
+            lines=told.get(file.name, (None, 0))[1],
+            first=told.get(file.name, (None, 0))[0],
         )
-        for of in files
+        for file in files
     ]
 
 
 def _logs(spark: SparkSession, files: Sequence[LogFile], places: Iterable[Place]) -> DataFrame:
     """Of each file the `log` by which it is found in the pack: its broker, else its own name."""
     brokers = {at.file: f"broker-{at.broker}" for at in places if at.broker is not None}
-    names = [of.name for of in files]
+    names = [file.name for file in files]
     logs = [brokers.get(name) or unquote(name).rpartition("/")[2] for name in names]
     return of_table(spark, pa.table({"file": names, "log": logs}))

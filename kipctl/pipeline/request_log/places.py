@@ -67,11 +67,11 @@ Votes = Mapping[tuple[str | None, str], Mapping[int, int]]
 
 def nodes_of(seen: Iterable[Seen]) -> dict[str, frozenset[Node]]:
     """The brokers of each cluster, by its id."""
-    found: dict[str, frozenset[Node]] = {}
-    for of in seen:
-        for cluster, nodes in of.metadata.items():
-            found[cluster] = found.get(cluster, frozenset()) | nodes
-    return dict(sorted(found.items()))
+    by_cluster: dict[str, frozenset[Node]] = {}
+    for source in seen:
+        for cluster, nodes in source.metadata.items():
+            by_cluster[cluster] = by_cluster.get(cluster, frozenset()) | nodes
+    return dict(sorted(by_cluster.items()))
 
 
 def places_of(
@@ -91,39 +91,45 @@ def places_of(
     nodes = nodes_of(seen)
     clusters = _clusters(seen)
     followers: dict[str | None, set[tuple[int, str]]] = defaultdict(set)
-    for of in seen:
-        followers[clusters[of.file, of.address]] |= of.followers
-    found: dict[tuple[str, str], int] = {}
-    for of in seen:
-        cluster = clusters[of.file, of.address]
+    for source in seen:
+        followers[clusters[source.file, source.address]] |= source.followers
+    brokers: dict[tuple[str, str], int] = {}
+    for source in seen:
+        cluster = clusters[source.file, source.address]
         broker = _broker(
-            of.address,
+            source.address,
             nodes.get(cluster or "", frozenset()),
             followers[cluster],
             broker_at or {},
-            (votes or {}).get((cluster, of.address), {}),
+            (votes or {}).get((cluster, source.address), {}),
         )
         if broker is not None:
-            found[of.file, of.address] = broker
-    of_file = _only((file, broker) for (file, _), broker in found.items())
+            brokers[source.file, source.address] = broker
+    of_file = _only((file, broker) for (file, _), broker in brokers.items())
     racks = {(cluster, node.id): node.rack for cluster, of_one in nodes.items() for node in of_one}
     places = []
-    for of in seen:
-        cluster = clusters[of.file, of.address]
-        broker = found.get((of.file, of.address), of_file.get(of.file) if of.served else None)
+    for source in seen:
+        cluster = clusters[source.file, source.address]
+        broker = brokers.get(
+            (source.file, source.address), of_file.get(source.file) if source.served else None
+        )
         rack = racks.get((cluster or "", broker)) if broker is not None else None
-        places.append(Place(of.file, of.address, cluster, broker, rack))
+        places.append(Place(source.file, source.address, cluster, broker, rack))
     return places
 
 
 def unknown(seen: Sequence[Seen], places: Sequence[Place]) -> list[Seen]:
     """Where clients were served, by a broker that is not known."""
-    return [of for of, at in zip(seen, places, strict=True) if of.served and at.broker is None]
+    return [
+        source
+        for source, at in zip(seen, places, strict=True)
+        if source.served and at.broker is None
+    ]
 
 
 def parse_broker_at(options: Iterable[str]) -> dict[str, int]:
     """`--broker-at ADDRESS=ID`, by address. Raises UsageError."""
-    found = {}
+    brokers = {}
     for text in options:
         address, equals, number = text.rpartition("=")
         if not (equals and address and number.isdigit() and len(number) < 10):
@@ -131,23 +137,23 @@ def parse_broker_at(options: Iterable[str]) -> dict[str, int]:
                 f"--broker-at {text!r} names no broker.",
                 "Give ADDRESS=ID, such as 10.0.0.7:9092=3, or 10.0.0.7=3 for any port.",
             )
-        found[address] = int(number)
-    return found
+        brokers[address] = int(number)
+    return brokers
 
 
 def _clusters(seen: Sequence[Seen]) -> dict[tuple[str, str], str | None]:
-    named = [(of, cluster) for of in seen for cluster in of.metadata]
+    named = [(source, cluster) for source in seen for cluster in source.metadata]
     every = {cluster for _, cluster in named}
     of_all = next(iter(every)) if len(every) == 1 else None
-    here = _only(((of.file, of.address), cluster) for of, cluster in named)
-    of_file = _only((of.file, cluster) for of, cluster in named)
-    at_address = _only((of.address, cluster) for of, cluster in named)
+    here = _only(((source.file, source.address), cluster) for source, cluster in named)
+    of_file = _only((source.file, cluster) for source, cluster in named)
+    at_address = _only((source.address, cluster) for source, cluster in named)
     return {
-        (of.file, of.address): here.get((of.file, of.address))
-        or of_file.get(of.file)
-        or at_address.get(of.address)
+        (source.file, source.address): here.get((source.file, source.address))
+        or of_file.get(source.file)
+        or at_address.get(source.address)
         or of_all
-        for of in seen
+        for source in seen
     }
 
 
@@ -178,4 +184,4 @@ def _only(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, Value]:
     values: dict[Key, set[Value]] = defaultdict(set)
     for key, value in pairs:
         values[key].add(value)
-    return {key: next(iter(of)) for key, of in values.items() if len(of) == 1}
+    return {key: next(iter(distinct)) for key, distinct in values.items() if len(distinct) == 1}

@@ -92,8 +92,8 @@ def _hint_fault() -> Column:
     Metadata names its leader: which of it a client knows from before the log, nobody can tell.
     """
     leader = F.col("hint_leader")
-    own = F.filter("endpoints", lambda of: of["nodeId"] == leader)
-    strange = F.exists("endpoints", lambda of: ~F.array_contains("leaders", of["nodeId"]))
+    own = F.filter("endpoints", lambda node: node["nodeId"] == leader)
+    strange = F.exists("endpoints", lambda node: ~F.array_contains("leaders", node["nodeId"]))
     at = F.try_element_at("at", F.concat_ws(":", own[0]["host"], own[0]["port"]))
     has_none = F.coalesce(F.size(own) <= 0, F.lit(True))
     return F.when(

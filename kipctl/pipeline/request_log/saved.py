@@ -21,18 +21,19 @@ def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
     rows that the document has."""
     names = ("fleet", "errors", *_LISTS)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for of in document["clusters"]:
-        cluster = {"cluster": of["cluster_id"]}
-        rows["fleet"] += [cluster | _flat(row) for row in of["fleet"]]
+    for cluster in document["clusters"]:
+        key = {"cluster": cluster["cluster_id"]}
+        rows["fleet"] += [key | _flat(row) for row in cluster["fleet"]]
         for name in _LISTS:
-            rows[name] += [cluster | _flat(row) for row in of[name]]
+            rows[name] += [key | _flat(row) for row in cluster[name]]
         for name in ("produce_errors", "fetch_errors"):
             rows["errors"] += [
-                cluster
-                | {"api": name.removesuffix("_errors"), "error": int(code), "answers": count}
-                for code, count in of[name].items()
+                key | {"api": name.removesuffix("_errors"), "error": int(code), "answers": count}
+                for code, count in cluster[name].items()
             ]
-    return {name: Answer(of, _schema(of), len(of)) for name, of in rows.items() if of}
+    return {
+        name: Answer(table, _schema(table), len(table)) for name, table in rows.items() if table
+    }
 
 
 _LISTS = (
@@ -49,7 +50,8 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         if name in ("requests_by_api", "by_cause"):
             pairs = value.items()
             flat[prefix + name] = "; ".join(
-                f"{key} {', '.join(of) if isinstance(of, Mapping) else of}" for key, of in pairs
+                f"{key} {', '.join(counts) if isinstance(counts, Mapping) else counts}"
+                for key, counts in pairs
             )
         elif isinstance(value, Mapping):
             flat |= _flat(value, f"{prefix}{name}_")
@@ -66,7 +68,7 @@ def _schema(rows: Iterable[Mapping[str, Any]]) -> StructType:
     for row in rows:
         for name, value in row.items():
             values.setdefault(name, []).append(value)
-    return StructType([StructField(name, _type_of(of)) for name, of in values.items()])
+    return StructType([StructField(name, _type_of(column)) for name, column in values.items()])
 
 
 def _type_of(values: Iterable[Any]) -> DataType:

@@ -111,7 +111,7 @@ class Summary:
                     row.address,
                     row.served,
                     {cluster: nodes[cluster] for cluster in row.clusters},
-                    frozenset((of.id, of.host) for of in row.followers),
+                    frozenset((broker.id, broker.host) for broker in row.followers),
                     row.requests,
                     -1 if row.first_us is None else row.first_us,
                     -1 if row.last_us is None else row.last_us,
@@ -149,15 +149,18 @@ def _envelopes(groups: DataFrame) -> dict[tuple[str, str, str], int]:
 
 def _nodes(named: Iterable[tuple[str, Row]]) -> dict[str, frozenset[Node]]:
     """By cluster the brokers that Metadata answers name: the same ones, whatever was asked."""
-    found: dict[str, set[Node]] = defaultdict(set)
+    by_cluster: dict[str, set[Node]] = defaultdict(set)
     for cluster, node in named:
-        found[cluster].add(Node(*node))
-    return defaultdict(frozenset, {cluster: frozenset(of) for cluster, of in found.items()})
+        by_cluster[cluster].add(Node(*node))
+    return defaultdict(
+        frozenset, {cluster: frozenset(nodes) for cluster, nodes in by_cluster.items()}
+    )
 
 
 def has_leader_error() -> Column:
     """Whether a client was told of a leader error in the request; never null."""
     is_single = F.col("single").isNotNull()
     return F.coalesce(
-        is_single & F.exists("answers", lambda one: is_leader_error(one["error"])), F.lit(False)
+        is_single & F.exists("answers", lambda answer: is_leader_error(answer["error"])),
+        F.lit(False),
     )

@@ -29,7 +29,7 @@ from kipctl.pipeline.request_log.log import RequestLog
 
 def took(log: RequestLog) -> DataFrame:
     """Rows of PERCENTILES. Each task counts what it has; no row of Spark's is a single request."""
-    places = {(of.file, of.address): (of.cluster, of.broker) for of in log.places}
+    places = {(place.file, place.address): (place.cluster, place.broker) for place in log.places}
     times = of_kind(log.rows, Kind.TOOK).select(*TOOK_COLUMNS)
     in_tasks = mapped_in_arrow(times, partial(counted, places), COUNTED)
     return mapped_in_arrow(in_tasks.repartition(*BY_KEYS), percentiles, PERCENTILES)
@@ -53,7 +53,7 @@ def latency_of(rows: Iterable[Row]) -> LogLatency:
 
 def _timed(row: Row) -> TimedApi:
     size = len(QUANTILES)
-    of: dict[str, TimeQuantiles] = {
+    quantiles: dict[str, TimeQuantiles] = {
         time: _in_ms(row["us"][size * number : size * (number + 1)])
         for number, time in enumerate(TIMES)
     }
@@ -62,16 +62,16 @@ def _timed(row: Row) -> TimedApi:
         "api_key": row["api_key"],
         "is_follower": row["is_follower"],
         "requests": row["requests"],
-        "total_time_ms": of["total"],
-        "request_queue_time_ms": of["request_queue"],
-        "local_time_ms": of["local"],
-        "remote_time_ms": of["remote"],
-        "throttle_time_ms": of["throttle"],
-        "response_queue_time_ms": of["response_queue"],
-        "send_time_ms": of["send"],
+        "total_time_ms": quantiles["total"],
+        "request_queue_time_ms": quantiles["request_queue"],
+        "local_time_ms": quantiles["local"],
+        "remote_time_ms": quantiles["remote"],
+        "throttle_time_ms": quantiles["throttle"],
+        "response_queue_time_ms": quantiles["response_queue"],
+        "send_time_ms": quantiles["send"],
     }
 
 
 def _in_ms(us: Iterable[int]) -> TimeQuantiles:
-    p50, p90, p99, p999, longest = (of / 1000 for of in us)
+    p50, p90, p99, p999, longest = (quantile / 1000 for quantile in us)
     return {"p50": p50, "p90": p90, "p99": p99, "p999": p999, "max": longest}

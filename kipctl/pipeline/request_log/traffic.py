@@ -99,7 +99,7 @@ def principals_of(rows: Iterable[Row]) -> list[LoggedPrincipal]:
 def talkers_of(rows: Iterable[Row], racks: Set[str], price_per_gb: float | None) -> list[Talker]:
     """Consumers that name no rack first, then those of most bytes, kipctl's own last. `racks` are
     the cluster's."""
-    found: list[Talker] = [
+    talkers: list[Talker] = [
         {
             "client_id": row["client"],
             "software": row["software_name"],
@@ -112,12 +112,12 @@ def talkers_of(rows: Iterable[Row], racks: Set[str], price_per_gb: float | None)
         if row["is_client"]
     ]
     return sorted(
-        found,
-        key=lambda of: (
-            of["software"] == OWN_SOFTWARE,
-            of["rack"] is not None or not of["fetched_bytes"],
-            -of["produced_bytes"] - of["fetched_bytes"],
-            of["client_id"] or "",
+        talkers,
+        key=lambda talker: (
+            talker["software"] == OWN_SOFTWARE,
+            talker["rack"] is not None or not talker["fetched_bytes"],
+            -talker["produced_bytes"] - talker["fetched_bytes"],
+            talker["client_id"] or "",
         ),
     )
 

@@ -137,7 +137,7 @@ def _offsets(
             OffsetFetchTopic(
                 name,
                 broker.topics.get(name) or ZERO_UUID,
-                tuple(index for of, index in known if of == name),
+                tuple(index for topic_name, index in known if topic_name == name),
             )
             for name in sorted({name for name, _ in known})
         )
