@@ -9,6 +9,7 @@ from pathlib import Path
 from own_source import FILES, parsed
 
 REPOSITORY = Path(__file__).parents[1]
+NAMELESS = {"one", "ones", "found", "of", "together"}
 FOLDERS = ("kipctl", "tests", "docs", "man", "completions", "benchmarks", ".ci")
 
 
@@ -146,6 +147,27 @@ def test_whatever_is_written_goes_through_the_streams_of_the_environment() -> No
         ("kipctl/pipeline/holder.py", "sys.stderr"),  # a log of its own
         ("kipctl/load/presets/programs/python/driver.py", "print"),  # a program of its own
     }
+
+
+def nameless(file: Path) -> Iterator[str]:
+    """Variables and parameters with a name that fits anything; fields are known by their class."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = {
+        item.target for cls in classes for item in cls.body if isinstance(item, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        name = node.arg if isinstance(node, ast.arg) else None
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields:
+            name = node.id
+        if name in NAMELESS:
+            yield f"{file.relative_to(REPOSITORY)}:{node.lineno} {name}"
+
+
+def test_variables_are_called_what_they_hold() -> None:
+    folders = ("kipctl", "tests")
+    files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*.py")]
+    assert [place for file in sorted(files) for place in nameless(file)] == []
 
 
 @cache

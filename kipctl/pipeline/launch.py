@@ -104,10 +104,10 @@ def spark_home(environment: Mapping[str, str]) -> Path:
     """The user's SPARK_HOME, or where PySpark is installed."""
     if own := environment.get("SPARK_HOME"):
         return Path(own)
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 def require_one_version(environment: Mapping[str, str]) -> None:

@@ -4,8 +4,11 @@ from collections.abc import Iterator, Mapping
 
 from kipctl.counts import counted
 from kipctl.documents.analysis import LoggedFinding, RequestLogAnalysis
+from kipctl.report.plan_tables import duration
 from kipctl.report.request_log_answer import finding_sentence
 from kipctl.severity import Severity
+
+_TOLD_APART_BY = "id", "severity", "software", "version"
 
 
 def look_sentences(
@@ -14,29 +17,30 @@ def look_sentences(
     """Findings but notes that were not there `before`, the worst first; then how many lines and
     errors have come, and how long ago (seconds) the last request that was read was answered."""
     known = _findings(before) if before else {}
-    new = [one for key, one in _findings(now).items() if key not in known]
-    yield from map(finding_sentence, sorted(new, key=lambda one: Severity(one["severity"]).rank))
+    new = [finding for key, finding in _findings(now).items() if key not in known]
+    new.sort(key=lambda finding: Severity(finding["severity"]).rank)
+    yield from map(finding_sentence, new)
     lines = now["lines"]["read"] - (before["lines"]["read"] if before else 0)
     broken = now["lines"]["broken"] - (before["lines"]["broken"] if before else 0)
     errors = _errors(now) - (_errors(before) if before else 0)
     said = f"{counted(lines, 'line')} more, {now['lines']['read']:,} in all"
     said += f", {broken:,} broken" if broken else ""
     said += f"; {counted(errors, 'error')} to Produce and Fetch"
-    yield f"{said}." if behind is None else f"{said}; {behind:,.1f} s behind."
+    yield f"{said}." if behind is None else f"{said}; {duration(behind)} behind."
 
 
-def _findings(document: RequestLogAnalysis) -> Mapping[tuple[str | None, ...], LoggedFinding]:
+def _findings(document: RequestLogAnalysis) -> Mapping[tuple[object, ...], LoggedFinding]:
     return {
-        (cluster["cluster_id"], one["id"], one["severity"], one["software"], one["version"]): one
+        (cluster["cluster_id"], *map(finding.get, _TOLD_APART_BY)): finding
         for cluster in document["clusters"]
-        for one in cluster["findings"]
-        if one["severity"] != Severity.NOTE
+        for finding in cluster["findings"]
+        if finding["severity"] != Severity.NOTE
     }
 
 
 def _errors(document: RequestLogAnalysis) -> int:
     return sum(
-        sum(of.values())
+        sum(errors.values())
         for cluster in document["clusters"]
-        for of in (cluster["produce_errors"], cluster["fetch_errors"])
+        for errors in (cluster["produce_errors"], cluster["fetch_errors"])
     )

@@ -62,7 +62,7 @@ def drawn() -> Page:
 
 
 @pytest.fixture(scope="module")
-def one(drawn: Page) -> str:
+def small_page(drawn: Page) -> str:
     return drawn.html
 
 
@@ -123,8 +123,8 @@ def test_a_picture_is_the_same_every_time() -> None:
     assert metadata_picture(small()) == metadata_picture(small())
 
 
-def test_it_is_well_formed_and_every_reference_leads_somewhere(one: str, many: str) -> None:
-    for html in (one, many):
+def test_it_is_well_formed_and_every_reference_leads_somewhere(small_page: str, many: str) -> None:
+    for html in (small_page, many):
         elements = Elements(html).elements
         ids = Counter(attributes["id"] for _, attributes in elements if "id" in attributes)
         assert [name for name, times in ids.items() if times > 1] == []
@@ -137,8 +137,8 @@ def test_it_is_well_formed_and_every_reference_leads_somewhere(one: str, many: s
         assert named <= ids.keys()
 
 
-def test_every_picture_has_its_words(one: str) -> None:
-    drawn = svgs(one)
+def test_every_picture_has_its_words(small_page: str) -> None:
+    drawn = svgs(small_page)
     # Wide and narrow: the timeline, waits, latency, Metadata, racks; and a waterfall.
     assert len(drawn) == 2 * 5 + 1
     for drawing in drawn:
@@ -147,12 +147,12 @@ def test_every_picture_has_its_words(one: str) -> None:
         assert title.text
         assert len(said.text or "") > 20
         assert drawing.get("aria-labelledby") == f"{title.get('id')} {said.get('id')}"
-    assert one.count("<figcaption>") == 6
-    assert one.count("<summary>The same as tables</summary>") == 6
+    assert small_page.count("<figcaption>") == 6
+    assert small_page.count("<summary>The same as tables</summary>") == 6
 
 
-def test_it_needs_nothing_from_elsewhere(one: str, many: str) -> None:
-    for html in (one, many):
+def test_it_needs_nothing_from_elsewhere(small_page: str, many: str) -> None:
+    for html in (small_page, many):
         outside = re.sub(r'xmlns(:\w+)?="http[^"]*"', "", html)
         assert not re.search(r"https?:|//[\w.-]+\.\w", outside)
         names = {name for tag, attributes in Elements(html).elements for name in (tag, *attributes)}
@@ -162,17 +162,17 @@ def test_it_needs_nothing_from_elsewhere(one: str, many: str) -> None:
         assert set(re.findall(r"url\((.)", html)) <= {"#"}
 
 
-def test_its_colours_are_the_page_s_own(one: str) -> None:
-    assert "#0a0" not in one
-    for drawing in re.findall(r"<svg .*?</svg>", one, re.DOTALL):
+def test_its_colours_are_the_page_s_own(small_page: str) -> None:
+    assert "#0a0" not in small_page
+    for drawing in re.findall(r"<svg .*?</svg>", small_page, re.DOTALL):
         assert re.findall(r"(?:fill|stroke): (#\w+)", drawing) == []
         used = set(re.findall(r"var\((--\w+)\)", drawing))
         assert used
-        assert all(f"{name}:" in one for name in used)
+        assert all(f"{name}:" in small_page for name in used)
 
 
-def test_what_opens_and_scrolls_can_be_reached_by_keyboard(one: str) -> None:
-    elements = Elements(one).elements
+def test_what_opens_and_scrolls_can_be_reached_by_keyboard(small_page: str) -> None:
+    elements = Elements(small_page).elements
     scrolling = [attributes for tag, attributes in elements if attributes.get("class") == "scroll"]
     assert scrolling
     for attributes in scrolling:

@@ -139,7 +139,7 @@ def test_a_look_says_what_is_new() -> None:
     said = [*look_sentences(None, first, 2.25)]
     assert [line.partition(" says")[0] for line in said] == [
         "metadata-storm (warning): java 1",
-        "80 lines more, 80 in all; 3 errors to Produce and Fetch; 2.2 s behind.",
+        "80 lines more, 80 in all; 3 errors to Produce and Fetch; 2 s behind.",
     ]
     said = [*look_sentences(first, more, None)]
     assert [line.partition(" says")[0] for line in said] == [

@@ -155,7 +155,7 @@ def test_metadata_by_name_and_by_id_in_every_version(cluster, topic):
 
 def test_the_least_versions_of_kafka_4_are_those_that_its_brokers_tell(cluster):
     told = cluster.any_broker().api_versions
-    least = {key: 0 if key == ApiKey.PRODUCE else of for key, of in LEAST_OF_KAFKA_4.items()}
+    least = {**LEAST_OF_KAFKA_4, ApiKey.PRODUCE: 0}
     assert {key: told[key][0] for key in least} == least
     others = [key for key, (first, _) in told.items() if first and key not in least]
     write_txn_markers, share_groups = 27, range(76, 80)  # of brokers alone; of no Kafka before 4

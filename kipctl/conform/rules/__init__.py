@@ -96,9 +96,9 @@ def chosen(wanted: str | None, role: Role) -> tuple[type[Rule], ...]:
 
     Raises UsageError for a name of none.
     """
-    found = tuple(rule for rule in picked(wanted, RULES) if role in rule.least)
-    if not found:
+    rules = tuple(rule for rule in picked(wanted, RULES) if role in rule.least)
+    if not rules:
         raise UsageError(
             f"None of these rules is about a {role}.", "See: " + Command("conform list")
         )
-    return found
+    return rules
