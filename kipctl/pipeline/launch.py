@@ -13,6 +13,7 @@ import shlex
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -167,6 +168,7 @@ def launch(
                 pass_fds=pass_fds,
                 process_group=0,  # Ctrl-C is kipctl's to answer
                 env={
+                    **dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable),
                     **environment,
                     "SPARK_HOME": str(home),
                     "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", "0"),

@@ -92,6 +92,8 @@ def spark_session(
         ) as session:
             yield session
         return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     lease = None if settings or running_gateway() else warm.lease(place)
     log = warm_log_path() if lease else log_path()
     make_private(log.parent)
@@ -164,8 +166,6 @@ def _started(
     interrupt: Interrupts,
 ) -> SparkSession:
     """A session with an executor; a JVM that a master does not answer in time is ended."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if gateway := running_gateway():
         forget_settings(gateway, defaults(os.environ))
     else:
