@@ -24,10 +24,10 @@ class Load:
     acknowledged: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
 
-    def missing(self, found: Mapping[str, int]) -> str:
+    def missing(self, counts: Mapping[str, int]) -> str:
         """What is not in the log exactly once of what was acknowledged; "" for nothing."""
-        lost = [value for value in self.acknowledged if not found.get(value)]
-        twice = [value for value in self.acknowledged if found.get(value, 0) > 1]
+        lost = [value for value in self.acknowledged if not counts.get(value)]
+        twice = [value for value in self.acknowledged if counts.get(value, 0) > 1]
         parts = []
         if lost:
             parts.append(f"{len(lost)} acknowledged records are lost, such as {lost[:_SHOWN]}")
@@ -101,23 +101,23 @@ class Reader:
 
     def to_the_end(self) -> Counter[str]:
         """How often each value was there."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         consumer = Consumer(self._settings)
-        consumer.assign([TopicPartition(self._topic, *one) for one in self._next.items()])
+        consumer.assign([TopicPartition(self._topic, *position) for position in self._next.items()])
         left = set(self._next)
         while left:
             message = consumer.poll(1.0)
             if message is None:
                 continue
             if (error := message.error()) is None:
-                found[(message.value() or b"").decode(errors="replace")] += 1
+                counts[(message.value() or b"").decode(errors="replace")] += 1
                 self._next[message.partition()] = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard(message.partition())
             elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                 raise RuntimeError(f"{self._topic} cannot be read: {error}")
         consumer.close()
-        return found
+        return counts
 
 
 def check(settled: Load, reader: Reader) -> str:
@@ -126,10 +126,10 @@ def check(settled: Load, reader: Reader) -> str:
     A leader that is new may not show all of it yet: what seems lost is looked for again a while.
     """
     deadline = time.monotonic() + SETTLES_S
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     while True:
-        found += reader.to_the_end()
-        missing = settled.missing(found)
+        counts += reader.to_the_end()
+        missing = settled.missing(counts)
         if not missing or time.monotonic() > deadline:
             return missing
         time.sleep(0.5)

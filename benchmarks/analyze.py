@@ -132,7 +132,7 @@ COLUMNS = (
 
 def ratios(turns: list[Turn]) -> list[tuple[Cell, ...]]:
     bare = {turn.round: turn for turn in turns if turn.name == BARE}
-    found: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for name in dict.fromkeys(turn.name for turn in turns):
         own = [turn for turn in turns if turn.name == name]
         cells: list[Cell] = [name]
@@ -141,8 +141,8 @@ def ratios(turns: list[Turn]) -> list[tuple[Cell, ...]]:
             of_bare = [getattr(turn, measure) / getattr(bare[turn.round], measure) for turn in own]
             spread = (statistics.median(of_bare), min(of_bare), max(of_bare))
             cells += [statistics.median(values), *spread]
-        found.append(tuple(cells))
-    return found
+        rows.append(tuple(cells))
+    return rows
 
 
 PLAN_COLUMNS = (
@@ -186,10 +186,10 @@ def plan_rows(folder: Path) -> Iterator[tuple[Cell, ...]]:
         yield plan_row("request log", "whole command", asked)
 
 
-def plan_row(of: str, table: str, asked: Plans) -> tuple[Cell, ...]:
+def plan_row(command: str, table: str, asked: Plans) -> tuple[Cell, ...]:
     counts = (asked.frames, asked.executions, asked.jobs, asked.exchanges)
     phases = (asked.phases_ms[phase] for phase in PHASES)
-    return (of, table, *counts, *phases, asked.rest_ms, asked.cpu_ms)
+    return (command, table, *counts, *phases, asked.rest_ms, asked.cpu_ms)
 
 
 def main() -> None:

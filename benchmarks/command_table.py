@@ -43,19 +43,21 @@ def measured() -> dict[str, tuple[int, int, int]]:
                     lines += 1
         return lines
 
-    found = {}
+    sizes = {}
     for path, command in commands(root_command()):
         context = Context(command, info_name=f"kipctl {path}")
         options = [
-            one for one in command.get_params(context) if getattr(one, "opts", [""])[0][:1] == "-"
+            parameter
+            for parameter in command.get_params(context)
+            if getattr(parameter, "opts", [""])[0][:1] == "-"
         ]
         body = inspect.unwrap(command.callback)
-        found[path] = (
+        sizes[path] = (
             len(options),
             help_lines(path),
             len(Path(inspect.getfile(body)).read_text().splitlines()),
         )
-    return found
+    return sizes
 
 
 def of_commit(commit: str) -> dict[str, tuple[int, int, int]]:
@@ -85,15 +87,15 @@ def table(now: dict[str, tuple[int, int, int]], before: dict[str, tuple[int, int
         ("---", "---:", "---:", "---:"),
     ]
 
-    def cell(of: tuple[int, int, int] | None, which: int) -> str:
-        if of is None:
+    def cell(sizes: tuple[int, int, int] | None, which: int) -> str:
+        if sizes is None:
             return "-"
-        return f"{of[1] / LINES:.1f}" if which == 1 else str(of[which])
+        return f"{sizes[1] / LINES:.1f}" if which == 1 else str(sizes[which])
 
     for path in sorted(now.keys() | before.keys()):
         both = [before.get(path), now.get(path)] if before else [now.get(path)]
         rows.append(
-            (f"`kipctl {path}`", *(" → ".join(cell(of, i) for of in both) for i in range(3)))
+            (f"`kipctl {path}`", *(" → ".join(cell(sizes, i) for sizes in both) for i in range(3)))
         )
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 

@@ -42,11 +42,11 @@ def held(preset: str, role: Role, folder: Path, again: str) -> str:
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ran.returncode not in _JUDGED:
         return f"{preset} as a {role}: {' '.join(ran.stderr.split()[-40:])}"
-    found = json.loads(ran.stdout)
+    document = json.loads(ran.stdout)
     if before:
-        new = {verdict["rule"]: verdict for verdict in found["rules"]}
-        found["rules"] = [new.get(verdict["rule"], verdict) for verdict in before["rules"]]
-    path.write_text(json.dumps(found), encoding="utf-8")
+        new = {verdict["rule"]: verdict for verdict in document["rules"]}
+        document["rules"] = [new.get(verdict["rule"], verdict) for verdict in before["rules"]]
+    path.write_text(json.dumps(document), encoding="utf-8")
     return ""
 
 
@@ -132,7 +132,7 @@ def main() -> None:
         for run in runs:
             if trouble := run.result():
                 print(trouble, file=sys.stderr, flush=True)
-    of_roles = [(found, r) for r in Role if (found := read(options.only, r, options.to))]
+    of_roles = [(verdicts, r) for r in Role if (verdicts := read(options.only, r, options.to))]
     lines = [line for verdicts, role in of_roles for line in table(verdicts, role)]
     lines += [
         "## Slow, and not reached (?)",

@@ -79,7 +79,9 @@ class Watch:
                 for broker in BROKERS:
                     answer = cluster.broker(broker).request(DescribeLogDirsRequest(topics=None))
                     sizes, _ = reported_sizes(broker, answer)
-                    held[broker] = sum(n for one, n in sizes.items() if one.topic == TOPIC)
+                    held[broker] = sum(
+                        n for partition, n in sizes.items() if partition.topic == TOPIC
+                    )
                 self.seen.append((time.monotonic(), held))
 
     def most_taken(self, began: float) -> float | None:
@@ -154,9 +156,9 @@ def moved(way: str, throttle: str, servers: str, environment: dict[str, str]) ->
         assert child.stderr
         for line in child.stderr:
             said.append(line)
-            if found := _LINE.search(line):
-                share = float(found[1]) / float(found[2])
-                told.append((time.monotonic(), share, seconds_of(found[4])))
+            if match := _LINE.search(line):
+                share = float(match[1]) / float(match[2])
+                told.append((time.monotonic(), share, seconds_of(match[4])))
         out = child.stdout.read()
         ended = time.monotonic()
         if child.wait() not in (0, 5):
@@ -164,7 +166,7 @@ def moved(way: str, throttle: str, servers: str, environment: dict[str, str]) ->
     copied = json.loads(out)["copied"]
     # After it there are an election and the end of the process; both are short against copying.
     began = ended - copied["seconds"]
-    after_a_tenth = next((one for one in told if one[1] >= FIRST_TENTH), None)
+    after_a_tenth = next((progress for progress in told if progress[1] >= FIRST_TENTH), None)
     left_told = after_a_tenth[2] if after_a_tenth else None
     left = ended - after_a_tenth[0] if after_a_tenth else None
     taken = watch.most_taken(began)

@@ -44,8 +44,8 @@ def kipctl(settings: Mapping[str, str]) -> Iterator[Analyse]:
     with spark_session(f"local[{CORES}]", settings=settings) as spark:
 
         def analyse(folder: Path) -> Answers:
-            found = latency(open_runs(spark, [str(folder)]).batches, ["topic"])
-            rows = [row.asDict() for row in found.collect()]
+            latencies = latency(open_runs(spark, [str(folder)]).batches, ["topic"])
+            rows = [row.asDict() for row in latencies.collect()]
             return {m: by_topic(row for row in rows if row["time"] == m) for m in MEASURES}
 
         yield analyse

@@ -108,12 +108,12 @@ def main() -> None:
                 figures[experiment][side].append(run(trees[side], experiment))
                 if asked.json:
                     asked.json.write_text(json.dumps(figures))
-    for experiment, of in figures.items():
+    for experiment, by_side in figures.items():
         print(
             f"\n{experiment}\n\n| measure | other tree | this tree | overlap |\n|---|---|---|---|"
         )
-        for name in of["this"][0]:
-            print(row(name, *([found.get(name) for found in of[side]] for side in trees)))
+        for name in by_side["this"][0]:
+            print(row(name, *([values.get(name) for values in by_side[side]] for side in trees)))
 
 
 if __name__ == "__main__":

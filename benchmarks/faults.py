@@ -91,7 +91,7 @@ def throttles_set(cluster: Cluster) -> dict[Setting, str]:
     """Those of the topic and of all brokers."""
     settings = [Setting(TOPIC, NAME, config) for config in REPLICA_LISTS]
     settings += [Setting(BROKER, str(broker), rate) for broker in cluster.nodes for rate in RATES]
-    return {one: value for one, value in read_settings(cluster, settings).items() if value}
+    return {setting: value for setting, value in read_settings(cluster, settings).items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +129,11 @@ class Bench:
         """The cluster as it is now."""
         with Cluster(self.lab.bootstrap_server, NAME, 30) as cluster:
             snapshot = take_snapshot(cluster, [NAME])
-            found = throttles_set(cluster)
+            throttles = throttles_set(cluster)
         return State(
-            tuple(one.replicas for one in snapshot.partitions),
-            tuple(one.leader for one in snapshot.partitions),
-            tuple(sorted(found.items())),
+            tuple(partition.replicas for partition in snapshot.partitions),
+            tuple(partition.leader for partition in snapshot.partitions),
+            tuple(sorted(throttles.items())),
         )
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
@@ -202,10 +202,10 @@ class Bench:
         """One moment; afterwards all is as at first."""
         after_s = random.Random(seed).uniform(0, within_s)
         is_new = self.killed(DRAIN, after_s)
-        found = self.newest() if is_new else "nothing"
+        state = self.newest() if is_new else "nothing"
         is_throttled = self.look().throttles != self.before.throttles
         fault = self._end(way, planned if is_new else self.before, is_new)
-        return Ended(seed, after_s, way, found, is_throttled, fault)
+        return Ended(seed, after_s, way, state, is_throttled, fault)
 
     def killed(self, words: Sequence[str], after_s: float) -> bool:
         """Kill the command so long after its start; returns whether it has left an entry."""
@@ -236,12 +236,12 @@ class Bench:
         elected = self.turn()
         after_s = random.Random(seed).uniform(0, within_s)
         is_new = self.killed(ELECT, after_s)
-        found = self.newest() if is_new else "nothing"
+        state = self.newest() if is_new else "nothing"
         status, said = self.run(RESUME) if is_new else self.run(*ELECT)
         fault = f"{status}: {said}" if status else self.difference(elected)
         if left := [entry.id for entry in self.journal.unfinished()]:
             fault += f" Left open: {left}."
-        return Ended(seed, after_s, RESUME if is_new else "again", found, False, fault)
+        return Ended(seed, after_s, RESUME if is_new else "again", state, False, fault)
 
     def _end(self, way: str, planned: State, is_new: bool) -> str:
         if not is_new:
@@ -273,7 +273,7 @@ def bench(lab: Lab, folder: Path, megabytes: int) -> Iterator[Bench]:
             if producer.flush(120):
                 raise RuntimeError("the topic cannot be filled")
             set_throttle(cluster, OWN)
-            wanted = {(one.setting, one.during) for one in OWN.changes}
+            wanted = {(change.setting, change.during) for change in OWN.changes}
             while not wanted <= {*throttles_set(cluster).items()}:
                 time.sleep(0.05)
             yield Bench(lab, folder)
@@ -286,36 +286,36 @@ def moments(
     lab: Lab, folder: Path, seeds: Sequence[int], megabytes: int = MEGABYTES
 ) -> Iterator[Ended]:
     """Kill it once for each seed: the odd ones are rolled back, the even ones resumed."""
-    with bench(lab, folder, megabytes) as one:
-        planned, seconds = one.finished()
+    with bench(lab, folder, megabytes) as test_bench:
+        planned, seconds = test_bench.finished()
         for seed in seeds:
-            yield one.kill(seed, (RESUME, UNDO)[seed % 2], planned, seconds)
+            yield test_bench.kill(seed, (RESUME, UNDO)[seed % 2], planned, seconds)
 
 
 def election_moments(lab: Lab, folder: Path, seeds: Sequence[int]) -> Iterator[Ended]:
     """Kill elections once for each seed."""
-    with bench(lab, folder, 0) as one:
-        elected, began = one.turn(), time.monotonic()
-        status, said = one.run(*ELECT)
-        if status or one.difference(elected):
+    with bench(lab, folder, 0) as test_bench:
+        elected, began = test_bench.turn(), time.monotonic()
+        status, said = test_bench.run(*ELECT)
+        if status or test_bench.difference(elected):
             raise RuntimeError(f"the elections themselves: {status}: {said}")
         seconds = time.monotonic() - began
         for seed in seeds:
-            yield one.kill_election(seed, seconds)
+            yield test_bench.kill_election(seed, seconds)
 
 
 def report(ended: Sequence[Ended]) -> Report:
     """How many there were of each, and the faults."""
-    kinds = Counter((one.way, one.found, one.throttled) for one in ended)
-    faults = [one for one in ended if one.fault]
+    kinds = Counter((moment.way, moment.found, moment.throttled) for moment in ended)
+    faults = [moment for moment in ended if moment.fault]
     rows = tuple((*kind, number) for kind, number in sorted(kinds.items()))
     columns = ("Ended by", "Its entry was", "Throttles were set", Column("Moments"))
     closing = f"{len(ended)} moments, {len(faults)} faults."
     return Report(
         NAME,
-        {"moments": [asdict(one) for one in ended], "faults": len(faults)},
+        {"moments": [asdict(moment) for moment in ended], "faults": len(faults)},
         (Table("Killed, and ended", columns, rows),),
-        (closing, *(f"{one.seed}: {one.fault}" for one in faults)),
+        (closing, *(f"{moment.seed}: {moment.fault}" for moment in faults)),
     )
 
 
@@ -338,13 +338,13 @@ def main() -> None:
                 if options.elections
                 else moments(lab, Path(folder), seeds, options.megabytes)
             )
-            for one in tried:
-                sys.stderr.write(f"{one}\n")
-                ended.append(one)
+            for moment in tried:
+                sys.stderr.write(f"{moment}\n")
+                ended.append(moment)
     finally:
         lab.down()
         write(report(ended), options.output, sys.stdout, sys.stdout.isatty())
-    sys.exit(any(one.fault for one in ended))
+    sys.exit(any(moment.fault for moment in ended))
 
 
 if __name__ == "__main__":

@@ -262,13 +262,13 @@ def main() -> None:
     chosen = options.parse_args()
     code = {"PYTHONPATH": str(chosen.checkout.absolute())}
     shown = SCREENS[:-1] + (LONG if chosen.long else ()) + SCREENS[-1:]
-    found = subprocess.run(
+    listing = subprocess.run(
         [sys.executable, "-P", "-c", LEAVES],
         env=os.environ | code,
         stdout=subprocess.PIPE,
         check=True,
     )
-    for leaf in json.loads(found.stdout):
+    for leaf in json.loads(listing.stdout):
         if not any(f"{line} ".startswith(f"{leaf} ") for line in (*SCREENS, *LONG)):
             raise SystemExit(f"`kipctl {leaf}` is not in SCREENS.")
     if chosen.only:

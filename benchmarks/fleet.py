@@ -49,8 +49,8 @@ def make_logs(folder: Path, brokers: int, hours: int, lines: int) -> int:
     """Write them; returns the number of lines."""
     by_port: dict[str, list[str]] = defaultdict(list)
     for line in gzip.decompress(SAMPLE.read_bytes()).decode().splitlines():
-        if found := OF_LAB.search(line):
-            by_port[found[1]].append(line[24:])
+        if match := OF_LAB.search(line):
+            by_port[match[1]].append(line[24:])
     named = ",".join(
         f'{{"nodeId":{n},"host":"{address(n)}","port":9092,"rack":"rack-{n % 3}"}}'
         for n in range(1, brokers + 1)
@@ -59,11 +59,11 @@ def make_logs(folder: Path, brokers: int, hours: int, lines: int) -> int:
     for broker in range(1, brokers + 1):
         if broker == MISSING:
             continue
-        (of := folder / f"broker-{broker}").mkdir()
+        (logs := folder / f"broker-{broker}").mkdir()
         own = cycle(by_port[min(by_port, key=lambda port: (int(port) + broker) % 3)])
         for hour in range(hours):
             begin = BEGIN + timedelta(hours=hour)
-            with (of / f"request.log.{begin:%Y-%m-%d-%H}").open("w", encoding="utf-8") as file:
+            with (logs / f"request.log.{begin:%Y-%m-%d-%H}").open("w", encoding="utf-8") as file:
                 for number, line in enumerate(islice(own, lines)):
                     at = begin + timedelta(seconds=3600 * number / lines)
                     host = f"10.1.0.{(broker + number) % HOSTS}"
@@ -75,8 +75,8 @@ def make_logs(folder: Path, brokers: int, hours: int, lines: int) -> int:
     return written
 
 
-def _node(found: re.Match[str]) -> str:
-    return f'"nodeId":{found[1]},"host":"{address(int(found[1]))}","port":9092'
+def _node(match: re.Match[str]) -> str:
+    return f'"nodeId":{match[1]},"host":"{address(int(match[1]))}","port":9092'
 
 
 def analysed(folder: str, brokers: int, lines: int) -> dict[str, float]:
@@ -121,23 +121,23 @@ def main() -> None:
         folder, lines = chosen.analyse
         print(json.dumps(analysed(folder, chosen.brokers[0], int(lines))))
         return
-    found: dict[int, list[dict[str, float]]] = defaultdict(list)
+    runs: dict[int, list[dict[str, float]]] = defaultdict(list)
     lines_of: dict[int, int] = {}
     with tempfile.TemporaryDirectory(prefix="kipctl-fleet-") as folder:
         for brokers in chosen.brokers:
-            (of := Path(folder) / str(brokers)).mkdir()
-            lines_of[brokers] = make_logs(of, brokers, chosen.hours, chosen.lines)
+            (logs := Path(folder) / str(brokers)).mkdir()
+            lines_of[brokers] = make_logs(logs, brokers, chosen.hours, chosen.lines)
         for number in range(chosen.rounds):
             for brokers, lines in lines_of.items():
                 sys.stderr.write(f"round {number + 1} of {chosen.rounds}: {brokers} brokers\n")
                 command = [sys.executable, __file__, "--brokers", str(brokers)]
                 command += ["--analyse", f"{folder}/{brokers}", str(lines)]
                 ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-                found[brokers].append(json.loads(ran.stdout.splitlines()[-1]))
+                runs[brokers].append(json.loads(ran.stdout.splitlines()[-1]))
     rows = []
-    for brokers, taken in found.items():
-        whole = [of["read"] + of["tables"] for of in taken]
-        middle = {name: statistics.median(of[name] for of in taken) for name in taken[0]}
+    for brokers, taken in runs.items():
+        whole = [run["read"] + run["tables"] for run in taken]
+        middle = {name: statistics.median(run[name] for run in taken) for name in taken[0]}
         rows.append(
             (
                 *(brokers, lines_of[brokers], middle["read"], middle["tables"], min(whole)),

@@ -43,16 +43,16 @@ START_S = 120.0
 def metrics_url(kipctl: subprocess.Popen[str], said: list[str]) -> str:
     """Where its metrics are, from what it says on stderr; all of that is kept in `said`."""
     assert kipctl.stderr
-    found = threading.Event()
+    printed = threading.Event()
 
     def read() -> None:
         for line in kipctl.stderr or ():
             said.append(line)
             if line.startswith("Metrics: "):
-                found.set()
+                printed.set()
 
     threading.Thread(target=read, daemon=True).start()
-    if not found.wait(START_S):
+    if not printed.wait(START_S):
         raise SystemExit("".join(said))
     return next(line.split()[1] for line in said if line.startswith("Metrics: "))
 
@@ -79,12 +79,12 @@ def greatest_by_minute(
     kipctl: subprocess.Popen[str], rows: Path, minutes: float
 ) -> list[dict[str, int]]:
     """Bytes by process, and of the record, for each minute from now on."""
-    found: list[dict[str, int]] = []
+    by_minute: list[dict[str, int]] = []
     roles: dict[int, str] = {}
     began = time.monotonic()
     while (at_s := time.monotonic() - began) < 60 * minutes and kipctl.poll() is None:
-        if at_s >= 60 * len(found):
-            found.append(defaultdict(int))
+        if at_s >= 60 * len(by_minute):
+            by_minute.append(defaultdict(int))
         seen = {RECORD: size(rows, "*/*.i64")}
         for pid in descendants(kipctl.pid):
             with suppress(OSError, KeyError):
@@ -92,9 +92,9 @@ def greatest_by_minute(
                     roles[pid] = role(pid, kipctl.pid, rows)
                 seen[roles[pid]], _ = memory(pid)
         for name, value in seen.items():
-            found[-1][name] = max(found[-1][name], value)
+            by_minute[-1][name] = max(by_minute[-1][name], value)
         time.sleep(0.5)
-    return [dict(one) for one in found]
+    return [dict(greatest) for greatest in by_minute]
 
 
 def main() -> None:
@@ -174,8 +174,8 @@ def report(
         "MB by minute: RSS of each process, and the record's rows",
         (Column("minute", right=True), *(Column(name, right=True) for name in names)),
         tuple(
-            (f"{minute}", *(f"{found.get(name, 0) / 1e6:,.1f}" for name in names))
-            for minute, found in enumerate(by_minute, 1)
+            (f"{minute}", *(f"{sizes.get(name, 0) / 1e6:,.1f}" for name in names))
+            for minute, sizes in enumerate(by_minute, 1)
         ),
     )
     came = Table(

@@ -52,7 +52,7 @@ def _show(title: str, programs: Path) -> None:
     lines = subprocess.check_output([programs / "python", "-c", SIZES], text=True).splitlines()
     sizes = {name: int(size) for name, size in map(str.split, lines)}
     large = {name: size for name, size in sizes.items() if size >= SHOWN_MB * 1e6}
-    by_size = sorted(large.items(), key=lambda one: -one[1])
+    by_size = sorted(large.items(), key=lambda package: -package[1])
     listed = [f"{name} {_mb(size)}" for name, size in by_size]
     others = sum(sizes.values()) - sum(large.values())
     print(f"{title} ({version}): {_mb(sum(sizes.values()))} MB in {len(sizes)} packages.")

@@ -114,13 +114,13 @@ class Place:
 
 def children(pid: int) -> list[int]:
     """Those that are probes: what a process started by multiprocessing's spawn is called."""
-    found = []
+    probes = []
     with suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             with suppress(OSError):
                 if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(int(child))
-    return found
+                    probes.append(int(child))
+    return probes
 
 
 def await_load(process: subprocess.Popen[str], record: Path, probes: int) -> None:
@@ -313,12 +313,12 @@ def on_a_lab(name: str, numbers: Iterator[int], until: float, folder: Path) -> l
     try:
         fill(lab)
         for number in numbers:
-            one = run(number, lab, folder)
+            result = run(number, lab, folder)
             sys.stderr.write(
-                f"{one.seed}: {one.command}, {one.way} {one.after_s:.2f} s after it {one.since}: "
-                f"{one.outcome} {one.fault}\n"
+                f"{result.seed}: {result.command}, {result.way} {result.after_s:.2f} s "
+                f"after it {result.since}: {result.outcome} {result.fault}\n"
             )
-            ended.append(one)
+            ended.append(result)
             if time.monotonic() > until:
                 break
     finally:
@@ -347,8 +347,10 @@ def main() -> None:
             threads.submit(on_a_lab, f"bench-kills-{lab}", numbers, until, folder)
             for lab in range(chosen.labs)
         ]
-        ended = sorted((one for of in working for one in of.result()), key=lambda one: one.seed)
-    counted = Counter((one.way, one.outcome) for one in ended)
+        ended = sorted(
+            (run for future in working for run in future.result()), key=lambda run: run.seed
+        )
+    counted = Counter((run.way, run.outcome) for run in ended)
     ways = Table(
         f"{len(ended)} runs, by the way they were ended",
         (Column("ended by"), *(Column(outcome) for outcome in OUTCOMES)),
@@ -365,16 +367,16 @@ def main() -> None:
             Column("what"),
         ),
         tuple(
-            (str(one.seed), one.command, one.way, one.after_s, one.since, one.fault)
-            for one in ended
-            if one.fault
+            (str(run.seed), run.command, run.way, run.after_s, run.since, run.fault)
+            for run in ended
+            if run.fault
         ),
     )
     document = {
-        "runs": [{name: getattr(one, name) for name in Ended.__dataclass_fields__} for one in ended]
+        "runs": [{name: getattr(run, name) for name in Ended.__dataclass_fields__} for run in ended]
     }
     write(Report("benchmark kills", document, (ways, faults)), chosen.output, sys.stdout, False)
-    sys.exit(any(one.fault for one in ended))
+    sys.exit(any(run.fault for run in ended))
 
 
 if __name__ == "__main__":

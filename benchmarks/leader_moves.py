@@ -126,8 +126,8 @@ def stale_metadata(bootstrap: str) -> Any:
     try:
         for line in ran.stderr:
             say(f"tap: {line.rstrip()}")
-            if found := [word for word in line.split() if word.startswith("127.0.0.1:")]:
-                yield found[0].rstrip(".,;")
+            if addresses := [word for word in line.split() if word.startswith("127.0.0.1:")]:
+                yield addresses[0].rstrip(".,;")
                 break
     finally:
         ran.terminate()
@@ -183,13 +183,13 @@ def measure_beside(into: Path) -> None:
 
 def beside(document: Mapping[str, Any]) -> dict[str, Any]:
     """Of each arm the moved leaders that it met, and how often it asked for Metadata for each."""
-    found = {}
+    by_arm = {}
     for arm in document["arms"]:
         met = arm["redirects"]["moves"]["met"]
         asked = arm["metadata_rpcs"]["by_cause"].get("leader_change", 0)
         wait_ms = arm["move_wait_ms"]
-        found[arm["arm"]] = {"met": met, "refreshes_a_move": asked / met, "wait_ms": wait_ms}
-    return found
+        by_arm[arm["arm"]] = {"met": met, "refreshes_a_move": asked / met, "wait_ms": wait_ms}
+    return by_arm
 
 
 def filled(page: str, told: Mapping[str, Any]) -> str:
@@ -235,45 +235,47 @@ def drawn(document: dict[str, Any], picture: str) -> str:
     match picture:
         case "timeline":
             [timeline], actions = document["timelines"], document["analysis"]["actions"]
-            found = timeline_picture(timeline, document["bucket_us"], actions, 1)
+            drawing = timeline_picture(timeline, document["bucket_us"], actions, 1)
         case "middle":
             slowest = document["slowest"]
-            found = waterfall_picture(slowest[(len(slowest) - 1) // 2], 1)
+            drawing = waterfall_picture(slowest[(len(slowest) - 1) // 2], 1)
         case _:
             by_name = {"waits": waits_picture, "metadata": metadata_picture, "racks": racks_picture}
             spread = by_name[picture](document)
             assert spread is not None
-            found = spread
-    return svg_file(found)
+            drawing = spread
+    return svg_file(drawing)
 
 
-def draw(found: Mapping[tuple[str, ...], dict[str, Any]], folder: Path) -> None:
+def draw(by_scenes: Mapping[tuple[str, ...], dict[str, Any]], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     total = 0
     for file, (names, picture) in PICTURES.items():
-        content = drawn(found[names], picture).encode()
+        content = drawn(by_scenes[names], picture).encode()
         (folder / f"{file}.svg").write_bytes(content)
         total += len(content)
     say(f"{len(PICTURES)} pictures in {folder}, {total / 1000:,.0f} kB together.")
 
 
 def figures(
-    found: Mapping[tuple[str, ...], dict[str, Any]], arms: Mapping[str, dict[str, Any]]
+    by_scenes: Mapping[tuple[str, ...], dict[str, Any]], arms: Mapping[str, dict[str, Any]]
 ) -> Report:
     """What the page tells of each run."""
     from kipctl.report.html.answer import answer
 
     rows = []
-    for names, document in found.items():
+    for names, document in by_scenes.items():
         if len(names) > 1:
             continue
         metadata = sum(row["requests"] for row in document["analysis"]["metadata"])
         for row in document["arms"]["moves"]:
-            waits = (row["wait_ms"][of] for of in ("p50", "p99", "max"))
+            waits = (row["wait_ms"][quantile] for quantile in ("p50", "p99", "max"))
             rows.append((names[0], row["api"], row["moves"], *waits, metadata))
-    times = tuple(Column(f"{of} ms", 1) for of in ("p50", "p99", "max"))
+    times = tuple(Column(f"{quantile} ms", 1) for quantile in ("p50", "p99", "max"))
     columns = ("run", "api", "moves met", *times, "Metadata requests")
-    answers = {names[0]: answer(of) for names, of in found.items() if len(names) == 1}
+    answers = {
+        names[0]: answer(document) for names, document in by_scenes.items() if len(names) == 1
+    }
     table = Table("Waits for moved leaders", columns, tuple(rows))
     closing = tuple(f"{name}: {said}" for name, said in answers.items())
     asked = table_of(
@@ -307,9 +309,9 @@ def main() -> None:
     told = {name: run["summary"] for name, run in runs.items()}
     told["beside"] = beside(json.loads(arms.read_text()))
     options.page.write_text(filled(options.page.read_text("utf-8"), told), encoding="utf-8")
-    found = documents(folder)
-    draw(found, options.pictures)
-    write(figures(found, told["beside"]), OutputFormat.TABLE, sys.stdout, sys.stdout.isatty())
+    by_scenes = documents(folder)
+    draw(by_scenes, options.pictures)
+    write(figures(by_scenes, told["beside"]), OutputFormat.TABLE, sys.stdout, sys.stdout.isatty())
     say(f"It took {time.monotonic() - began:.0f} s.")
 
 

@@ -102,7 +102,7 @@ def main() -> None:
     for pair, all_of in ratios.items():
         cells = []
         for name in MEASURES:
-            values = [one[name] for one in all_of]
+            values = [comparison[name] for comparison in all_of]
             middle = statistics.median(values)
             cells.append(f"{middle:.2f} ({min(values):.2f} to {max(values):.2f})")
         print(f"| {pair} | {' | '.join(cells)} |")

@@ -97,16 +97,16 @@ def watched(kipctl: subprocess.Popen[bytes], record: Path) -> tuple[list[Sample]
                 began = began_phase
         at_s = time.monotonic() - began
         facts["bytes_of_rows"] = max(facts.get("bytes_of_rows", 0), size(rows, "*/*.i64"))
-        found = []
+        latest = []
         for pid in descendants(kipctl.pid):
             with suppress(OSError, KeyError):
                 if roles.get(pid, "other") == "other":
                     roles[pid] = role(pid, kipctl.pid, rows)
-                found.append(Sample(at_s, now, roles[pid], *memory(pid)))
-        samples += found
+                latest.append(Sample(at_s, now, roles[pid], *memory(pid)))
+        samples += latest
         if now == "load" and marks and at_s >= marks[0]:
             marks.pop(0)
-            told = ", ".join(f"{one.process} {one.rss / 1e6:,.0f} MB" for one in found)
+            told = ", ".join(f"{sample.process} {sample.rss / 1e6:,.0f} MB" for sample in latest)
             written = size(rows, "*/*.i64") / 1e6
             sys.stderr.write(f"after {at_s / 60:.1f} min: {told}; rows {written:,.0f} MB\n")
         time.sleep(1 if now == "load" else 0.2)
@@ -116,18 +116,18 @@ def watched(kipctl: subprocess.Popen[bytes], record: Path) -> tuple[list[Sample]
 
 def columns_of(samples: list[Sample]) -> dict[str, dict[str, Sample]]:
     """By column and process, the sample that stands there."""
-    load = [one for one in samples if one.phase == "load"]
-    last_s = max((one.at_s for one in load), default=0.0)
-    found: dict[str, dict[str, Sample]] = {}
+    load = [sample for sample in samples if sample.phase == "load"]
+    last_s = max((sample.at_s for sample in load), default=0.0)
+    columns: dict[str, dict[str, Sample]] = {}
     for at_s in (*(60.0 * minute for minute in MINUTES if 60 * minute < last_s), last_s):
-        near = {one.process: one for one in load if at_s - 5 < one.at_s <= at_s}
-        found[f"{at_s / 60:.0f} min"] = near
+        near = {sample.process: sample for sample in load if at_s - 5 < sample.at_s <= at_s}
+        columns[f"{at_s / 60:.0f} min"] = near
     for name in (RECORDING, EVALUATING):
-        found[name] = {}
-        for one in sorted(samples, key=lambda one: one.rss):
-            if one.phase == name:
-                found[name][one.process] = one
-    return found
+        columns[name] = {}
+        for sample in sorted(samples, key=lambda sample: sample.rss):
+            if sample.phase == name:
+                columns[name][sample.process] = sample
+    return columns
 
 
 @contextmanager
@@ -165,7 +165,7 @@ def main() -> None:
     finally:
         lab.down()
     columns = columns_of(samples)
-    names = sorted({name for found in columns.values() for name in found})
+    names = sorted({name for cells in columns.values() for name in cells})
     tables = tuple(
         Table(
             f"{what}, MB",
@@ -174,8 +174,8 @@ def main() -> None:
                 (
                     name,
                     *(
-                        f"{getattr(found[name], field) / 1e6:,.0f}" if name in found else ""
-                        for found in columns.values()
+                        f"{getattr(cells[name], field) / 1e6:,.0f}" if name in cells else ""
+                        for cells in columns.values()
                     ),
                 )
                 for name in names
@@ -194,8 +194,8 @@ def main() -> None:
     document = {
         "facts": facts,
         "memory": {
-            column: {name: asdict(sample) for name, sample in found.items()}
-            for column, found in columns.items()
+            column: {name: asdict(sample) for name, sample in cells.items()}
+            for column, cells in columns.items()
         },
     }
     report = Report("benchmark memory", document, (*tables, took))

@@ -173,20 +173,20 @@ GROWTH = (
 
 def times(turns: list[Measurement]) -> list[tuple[Cell, ...]]:
     """For each size and contestant: median, least and greatest time; the greatest peak."""
-    found: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for size, name in dict.fromkeys((t.records, t.contestant) for t in turns):
-        of = [t for t in turns if (t.records, t.contestant) == (size, name)]
-        seconds = [t.seconds for t in of]
+        matching = [t for t in turns if (t.records, t.contestant) == (size, name)]
+        seconds = [t.seconds for t in matching]
         median = statistics.median(seconds)
-        peak = max(t.peak_mb for t in of)
+        peak = max(t.peak_mb for t in matching)
         rate = size / median / 1e6
-        found.append((f"{size:,}", name, median, min(seconds), max(seconds), rate, peak))
-    return found
+        rows.append((f"{size:,}", name, median, min(seconds), max(seconds), rate, peak))
+    return rows
 
 
 def growth(turns: list[Measurement], sizes: list[int]) -> list[Growth]:
     """What each size takes beside the one before it."""
-    found = []
+    growths = []
     names = dict.fromkeys(turn.contestant for turn in turns)
     for name, (small, large) in itertools.product(names, itertools.pairwise(sizes)):
         before, after = (
@@ -196,19 +196,19 @@ def growth(turns: list[Measurement], sizes: list[int]) -> list[Growth]:
         ratios = [b.seconds / a.seconds * small / large for a, b in zip(before, after, strict=True)]
         memory = max(t.peak_mb for t in after) / max(t.peak_mb for t in before)
         spread = (statistics.median(ratios), min(ratios), max(ratios))
-        found.append(Growth(name, small, large, *spread, memory))
-    return found
+        growths.append(Growth(name, small, large, *spread, memory))
+    return growths
 
 
-def growth_row(of: Growth) -> tuple[Cell, ...]:
+def growth_row(growth: Growth) -> tuple[Cell, ...]:
     return (
-        of.contestant,
-        f"{of.from_records:,}",
-        f"{of.to_records:,}",
-        of.time_against_linear,
-        of.least,
-        of.greatest,
-        of.peak_memory,
+        growth.contestant,
+        f"{growth.from_records:,}",
+        f"{growth.to_records:,}",
+        growth.time_against_linear,
+        growth.least,
+        growth.greatest,
+        growth.peak_memory,
     )
 
 

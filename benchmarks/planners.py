@@ -35,7 +35,7 @@ def made_up(partitions: int, brokers: int, chance: random.Random) -> tuple[Snaps
     """The cluster: broker n is in rack n modulo 3; the last two have nothing yet."""
     known = tuple(Broker(n, "b", 9092, RACKS[n % len(RACKS)]) for n in range(1, brokers + 1))
     holders = [[b.id for b in known[:-2] if b.rack == rack] for rack in RACKS]
-    found, sizes = [], {}
+    all_partitions, sizes = [], {}
     for number in range(partitions):
         # Squared, so that brokers with low ids have more.
         replicas = [ids[int(chance.random() ** 1.5 * len(ids))] for ids in holders]
@@ -43,9 +43,9 @@ def made_up(partitions: int, brokers: int, chance: random.Random) -> tuple[Snaps
             chance.shuffle(replicas)
         isr = [replica for replica in replicas if chance.random() > 0.01] or replicas
         partition_id = PartitionId(f"topic-{number // 20:05}", number % 20)
-        found.append(Partition(partition_id, tuple(replicas), tuple(isr), isr[0], 1))
+        all_partitions.append(Partition(partition_id, tuple(replicas), tuple(isr), isr[0], 1))
         sizes[partition_id] = int(chance.lognormvariate(20, 2))
-    snapshot = Snapshot("made up", known, tuple(found))
+    snapshot = Snapshot("made up", known, tuple(all_partitions))
     return snapshot, PlanInputs(sizes, dict.fromkeys(snapshot.topics, 1))
 
 

@@ -42,7 +42,7 @@ class Plans:
 @contextmanager
 def plans_of(spark: SparkSession) -> Iterator[Plans]:
     """Count what is asked of this session while inside; it is told when the block is left."""
-    found = Plans()
+    counts = Plans()
     made: list[Any] = []
     original = ClassicDataFrame.__init__
 
@@ -58,26 +58,26 @@ def plans_of(spark: SparkSession) -> Iterator[Plans]:
     spark.conf.set(_LENGTH, 1_000_000)
     ClassicDataFrame.__init__ = init  # type: ignore[method-assign,assignment]
     try:
-        yield found
+        yield counts
     finally:
         ClassicDataFrame.__init__ = original  # type: ignore[method-assign]
         spark.conf.set(_LENGTH, str(length))
-    found.wall_ms = 1000 * (time.perf_counter() - begun)
-    found.cpu_ms = _cpu_ms(pid) - cpu_ms
-    found.frames = len(made)
-    found.jobs = jobs_so_far(spark) - jobs
+    counts.wall_ms = 1000 * (time.perf_counter() - begun)
+    counts.cpu_ms = _cpu_ms(pid) - cpu_ms
+    counts.frames = len(made)
+    counts.jobs = jobs_so_far(spark) - jobs
     for jdf in made:
         spent = jdf.queryExecution().tracker().phases()
         for phase in PHASES:
             if spent.contains(phase):
-                found.phases_ms[phase] += spent.apply(phase).durationMs()
+                counts.phases_ms[phase] += spent.apply(phase).durationMs()
     store = spark._jsparkSession.sharedState().statusStore()
-    found.executions = _executions(spark) - executions
-    if found.executions:
-        listed = store.executionsList(executions, found.executions)
+    counts.executions = _executions(spark) - executions
+    if counts.executions:
+        listed = store.executionsList(executions, counts.executions)
         for position in range(listed.size()):
-            found.plans.append(listed.apply(position).physicalPlanDescription())
-    found.exchanges = sum(map(exchanges, found.plans))
+            counts.plans.append(listed.apply(position).physicalPlanDescription())
+    counts.exchanges = sum(map(exchanges, counts.plans))
 
 
 def jobs_so_far(spark: SparkSession) -> int:

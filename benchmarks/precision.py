@@ -119,7 +119,11 @@ class Faults:
             every = [
                 self._admin.list_topics(topic, timeout=10).topics[topic] for topic in self._topics
             ]
-            return any(one.leader in (broker, -1) for of in every for one in of.partitions.values())
+            return any(
+                partition.leader in (broker, -1)
+                for topic in every
+                for partition in topic.partitions.values()
+            )
         return True
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:
@@ -139,7 +143,7 @@ def in_a_round(
     lab: Lab, chosen: Sequence[Preset], options: Any, folder: Path, choose: random.Random
 ) -> tuple[list[Document], list[Document]]:
     """A run of each of these clients at once; and those that are left out."""
-    topics = [one.name for one in chosen]
+    topics = [preset.name for preset in chosen]
     create_topics(lab.access, topics, options.partitions, len(BROKERS))
     runs: list[Document] = []
     left_out: list[Document] = []
@@ -179,50 +183,50 @@ def run_of(preset: Preset, counted: Document, document: Document) -> Document:
     clients = document["clients"]
     return {
         "client": preset.name,
-        "leader_errors": sum(one["leader_errors"] for one in clients),
-        "moves": sum(one["moves"]["met"] for one in clients),
-        "lost": sum(one["connections"]["lost"] for one in clients),
+        "leader_errors": sum(client["leader_errors"] for client in clients),
+        "moves": sum(client["moves"]["met"] for client in clients),
+        "lost": sum(client["connections"]["lost"] for client in clients),
         "acknowledged": counted["acknowledged"],
         "read": counted["read"],
         "findings": [
             {
                 "client": preset.name,
-                "client_id": one["client_id"],
-                "verdict": verdict(preset.name, found),
+                "client_id": client["client_id"],
+                "verdict": verdict(preset.name, finding),
             }
-            | {name: found[name] for name in ("id", "times", "of", "first", "known")}
-            for one in clients
-            for found in one["findings"]
+            | {name: finding[name] for name in ("id", "times", "of", "first", "known")}
+            for client in clients
+            for finding in client["findings"]
         ],
     }
 
 
 def found_in(runs: Sequence[Document]) -> list[Document]:
-    return [one for run in runs for one in run["findings"]]
+    return [finding for run in runs for finding in run["findings"]]
 
 
-def judged_later(found: Sequence[Document]) -> list[Document]:
+def judged_later(findings: Sequence[Document]) -> list[Document]:
     """What is no note, and not known of the version."""
-    return [one for one in found if one["verdict"] == JUDGE]
+    return [finding for finding in findings if finding["verdict"] == JUDGE]
 
 
 def report_of(runs: Sequence[Document], left_out: Sequence[Document], options: Any) -> Report:
     by_name = {name: [run for run in runs if run["client"] == name] for name in PRESETS}
     rows = [
-        {"client": name, "runs": len(of)}
+        {"client": name, "runs": len(own_runs)}
         | {
-            key: sum(run[key] for run in of)
+            key: sum(run[key] for run in own_runs)
             for key in ("leader_errors", "moves", "lost", "acknowledged", "read")
         }
         | {
-            said: sum(one["verdict"] == said for run in of for one in run["findings"])
+            said: sum(finding["verdict"] == said for run in own_runs for finding in run["findings"])
             for said in VERDICTS
         }
-        for name, of in by_name.items()
-        if of
+        for name, own_runs in by_name.items()
+        if own_runs
     ]
-    found = found_in(runs)
-    to_judge = len(judged_later(found))
+    findings = found_in(runs)
+    to_judge = len(judged_later(findings))
     tables = [
         table_of(
             f"Findings in {len(runs):,} runs of clients in good order",
@@ -243,18 +247,18 @@ def report_of(runs: Sequence[Document], left_out: Sequence[Document], options: A
             (f"{to_judge:,} to be judged: each is a bug that nobody has named, or a wrong rule.",),
         )
     ]
-    if found:
+    if findings:
         tables.append(
             table_of(
                 "What was found",
-                found,
+                findings,
                 {
                     "client": "client",
                     "client id": "client_id",
                     "finding": "id",
                     "it is": "verdict",
-                    "seen": lambda one: f"{one['times']} of {one['of']}",
-                    "first": lambda one: str(one["first"]),
+                    "seen": lambda finding: f"{finding['times']} of {finding['of']}",
+                    "first": lambda finding: str(finding["first"]),
                 },
             )
         )
@@ -313,8 +317,11 @@ def main() -> int:
                 runs += more
                 left_out += out
                 for run in more:
-                    for one in run["findings"]:
-                        say(f"{one['client_id']}: {one['id']} ({one['verdict']}), {one['first']}")
+                    for finding in run["findings"]:
+                        say(
+                            f"{finding['client_id']}: {finding['id']} "
+                            f"({finding['verdict']}), {finding['first']}"
+                        )
         finally:
             lab.down()
     report = report_of(runs, left_out, options)

@@ -107,10 +107,10 @@ def java(lab: Lab, records: int, rate: int) -> Result:
         f"--command-property {SETTINGS} enable.idempotence=false "
         f"bootstrap.servers={lab.bootstrap_server}"
     )
-    found = _LINE.search(text.strip().splitlines()[-1])
-    if not found:
+    match = _LINE.search(text.strip().splitlines()[-1])
+    if not match:
         raise SystemExit(f"Java's tool printed no result: {text[-500:]}")
-    return Result(float(found[1]), cpu_s, float(found[2]), float(found[3]), None)
+    return Result(float(match[1]), cpu_s, float(match[2]), float(match[3]), None)
 
 
 def confluent(lab: Lab, records: int, rate: int) -> Result:
@@ -210,19 +210,19 @@ def spread(values: list[float]) -> tuple[Cell, Cell, Cell]:
 
 
 def rows(
-    results: dict[str, list[T]], figure: str, of: Callable[[T], float | None]
+    results: dict[str, list[T]], figure: str, value_of: Callable[[T], float | None]
 ) -> list[tuple[Cell, ...]]:
     """A row for each client: the figure's median, least and greatest, and its ratio to Java's."""
-    found = []
+    table_rows = []
     for name, runs in results.items():
-        values = [v for r in runs if (v := of(r)) is not None]
+        values = [v for r in runs if (v := value_of(r)) is not None]
         if not values:
             continue
-        bases = [of(r) for r in results["Java"]]
+        bases = [value_of(r) for r in results["Java"]]
         ratios = [v / b for v, b in zip(values, bases, strict=True) if b]
         shown: tuple[Cell, ...] = spread(ratios) if ratios else (None, None, None)
-        found.append((figure, name, *spread(values), *shown))
-    return found
+        table_rows.append((figure, name, *spread(values), *shown))
+    return table_rows
 
 
 COLUMNS = (

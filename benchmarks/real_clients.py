@@ -126,11 +126,11 @@ class RunningTap:
     def __init__(self, process: subprocess.Popen[str], errors: Path, recorded: Path) -> None:
         self._process, self._errors, self._recorded = process, errors, recorded
         until = time.monotonic() + TAP_TIMEOUT_S
-        while not (found := re.search(r"Clients connect to (\S+)", errors.read_text())):
+        while not (match := re.search(r"Clients connect to (\S+)", errors.read_text())):
             if process.poll() is not None or time.monotonic() > until:
                 raise LeftOutError(f"the tap does not start: {last_words(errors)}")
             time.sleep(0.05)
-        self.address = found[1]
+        self.address = match[1]
 
     def end(self) -> tuple[str, Document]:
         """What it printed, and its document: the one that `--output json` prints.
@@ -215,14 +215,18 @@ def rotated(cluster: Cluster, topic: str, rotations: int) -> list[Rotation]:
         at_s = time.time()
         rotate_own_topics(cluster, [topic])
         partitions = take_snapshot(cluster, [topic]).partitions
-        done.append(Rotation(at_s, {one.id.partition: one.leader_epoch for one in partitions}))
+        done.append(
+            Rotation(
+                at_s, {partition.id.partition: partition.leader_epoch for partition in partitions}
+            )
+        )
         time.sleep(EVERY_S)
     return done
 
 
 def keep_lines(lab: Lab, client_ids: Sequence[str], folder: Path) -> list[Path]:
     """The request logs' lines of these clients, a file for each broker."""
-    marks = [f'"clientId":{json.dumps(one)}'.encode() for one in client_ids]
+    marks = [f'"clientId":{json.dumps(client_id)}'.encode() for client_id in client_ids]
     kept = []
     for broker in BROKERS:
         path = folder / f"broker-{broker}.log"
@@ -240,7 +244,7 @@ def numbers_in_log(lab: Lab, cluster: Cluster, topic: str) -> tuple[int, int]:
     first, end = offsets(cluster, topic, EARLIEST), offsets(cluster, topic, LATEST)
     reader = Consumer({"bootstrap.servers": lab.bootstrap_server, "group.id": "real-clients"})
     reader.assign([TopicPartition(topic, number, at) for number, at in first.items()])
-    found: list[bytes] = []
+    values: list[bytes] = []
     until = time.monotonic() + END_TIMEOUT_S
     positions = dict(first)
     while any(positions[number] < at for number, at in end.items()):
@@ -250,10 +254,10 @@ def numbers_in_log(lab: Lab, cluster: Cluster, topic: str) -> tuple[int, int]:
             value, number, at = message.value(), message.partition(), message.offset()
             if message.error() or value is None or number is None or at is None:
                 continue
-            found.append(value)
+            values.append(value)
             positions[number] = at + 1
     reader.close()
-    return len(found), len(set(found))
+    return len(values), len(set(values))
 
 
 def measured(preset: Preset, lab: Lab, cluster: Cluster, options: Any, folder: Path) -> Document:
@@ -274,7 +278,7 @@ def measured(preset: Preset, lab: Lab, cluster: Cluster, options: Any, folder: P
     ids = {role: client_id + suffix for role, suffix in ROLES.items()}
     kept = keep_lines(lab, list(ids.values()), logs)
     records, different = numbers_in_log(lab, cluster, topic)
-    found: Document = {
+    result: Document = {
         "client": preset.name,
         "version": counted["version"],
         "records": {
@@ -289,11 +293,11 @@ def measured(preset: Preset, lab: Lab, cluster: Cluster, options: Any, folder: P
         "logs": str(logs),
     }
     for role, identifier in ids.items():
-        if seen := [one for one in document["clients"] if one["client_id"] == identifier]:
+        if seen := [client for client in document["clients"] if client["client_id"] == identifier]:
             lines = (line for path in kept for line in path.open(errors="replace"))
             plain = refusals(lines, identifier, rotations)
-            found["roles"].append(of_role(role, seen, plain, printed))
-    return found
+            result["roles"].append(of_role(role, seen, plain, printed))
+    return result
 
 
 def of_role(role: str, seen: Sequence[Document], plain: Refusals, printed: str) -> Document:
@@ -302,19 +306,22 @@ def of_role(role: str, seen: Sequence[Document], plain: Refusals, printed: str) 
     It is one client to the tap for each software that its connections tell; its waits are those of
     the one that met most moves.
     """
-    most = max(seen, key=lambda one: one["moves"]["met"])
+    most = max(seen, key=lambda client: client["moves"]["met"])
     client_id: str = most["client_id"]
     return {
         "role": role,
         "client_id": client_id,
         "software": software_of(seen),
         "leader_errors": {
-            "tap": sum(one["leader_errors"] for one in seen),
+            "tap": sum(client["leader_errors"] for client in seen),
             "plain_count": plain.refused,
         },
-        "hints": {"tap": sum(one["hints"]["sent"] for one in seen), "plain_count": plain.hinted},
+        "hints": {
+            "tap": sum(client["hints"]["sent"] for client in seen),
+            "plain_count": plain.hinted,
+        },
         "moves_met": {
-            "tap": sum(one["moves"]["met"] for one in seen),
+            "tap": sum(client["moves"]["met"] for client in seen),
             "plain_count": len(plain.moves),
         },
         "wait_ms": most["moves"]["wait_ms"],
@@ -325,7 +332,7 @@ def of_role(role: str, seen: Sequence[Document], plain: Refusals, printed: str) 
 
 def software_of(seen: Sequence[Document]) -> str | None:
     """As the client tells it; None where it does not."""
-    told = (filter(None, (one["software_name"], one["software_version"])) for one in seen)
+    told = (filter(None, (client["software_name"], client["software_version"])) for client in seen)
     return ", ".join(filter(None, map(" ".join, told))) or None
 
 
@@ -335,7 +342,7 @@ def verdict_in(printed: str, client_id: str, software: str | None) -> str | None
     """
     answer, _, _ = printed.partition("\n\n")
     begins = re.compile(rf"\W*{re.escape(client_id)}(?![\w-])(.*)")
-    said = (found[1] for line in answer.splitlines() if (found := begins.fullmatch(line)))
+    said = (match[1] for line in answer.splitlines() if (match := begins.fullmatch(line)))
     return " ".join(text.replace(f"({software}) ", "", 1).strip(" :") for text in said) or None
 
 
@@ -349,8 +356,8 @@ def request_log_says(logs: str) -> list[Document] | None:
         say(f"analyze request-log failed: {ran.stderr.strip()[-300:]}")
         return None
     return [
-        {"fleet": one["fleet"], "clients": one.get("refused_clients", [])}
-        for one in json.loads(ran.stdout)["clusters"]
+        {"fleet": cluster["fleet"], "clients": cluster.get("refused_clients", [])}
+        for cluster in json.loads(ran.stdout)["clusters"]
     ]
 
 
@@ -379,12 +386,14 @@ def looped(preset: Preset, options: Any, folder: Path) -> Document:
             time.sleep(EVERY_S)
             counted = driver.end()
         printed, document = tap.end()
-    during = [one for one in scripted.exchanges if began_us <= one.us < refusing_until_us]
+    during = [
+        exchange for exchange in scripted.exchanges if began_us <= exchange.us < refusing_until_us
+    ]
     asked = {
-        api.name.lower(): sum(one.api == api for one in during)
+        api.name.lower(): sum(exchange.api == api for exchange in during)
         for api in (ApiKey.PRODUCE, ApiKey.METADATA)
     }
-    seen = [one for one in document["clients"] if one["client_id"] == client_id]
+    seen = [client for client in document["clients"] if client["client_id"] == client_id]
     return {
         "client": preset.name,
         "version": counted["version"],
@@ -403,7 +412,7 @@ def measure_all(
     chosen: Sequence[Preset], options: Any, folder: Path
 ) -> tuple[list[Document], list[Document]]:
     """What each did, and the clients that are left out."""
-    found: list[Document] = []
+    clients: list[Document] = []
     left_out: list[Document] = []
     name = f"real-clients-{os.getpid()}"
     c1_only = suits_c1(len(BROKERS) + 1)
@@ -416,39 +425,39 @@ def measure_all(
                 own = folder / preset.name
                 own.mkdir()
                 try:
-                    found.append(measured(preset, lab, cluster, options, own))
+                    clients.append(measured(preset, lab, cluster, options, own))
                 except TROUBLE as why:
                     say(f"{preset.name} is left out: {why}")
                     left_out.append({"client": preset.name, "why": str(why)})
     finally:
         lab.down()
-    return found, left_out
+    return clients, left_out
 
 
 def loop_all(
     chosen: Sequence[Preset], options: Any, folder: Path
 ) -> tuple[list[Document], list[Document]]:
     """The same of hints that name the refuser; no lab is needed."""
-    found: list[Document] = []
+    loops: list[Document] = []
     left_out: list[Document] = []
     for preset in chosen:
         say(f"{preset.name}: hints that name the refuser")
         own = folder / f"{preset.name}-loop"
         own.mkdir()
         try:
-            found.append(looped(preset, options, own))
+            loops.append(looped(preset, options, own))
         except TROUBLE as why:
             left_out.append({"client": preset.name, "why": f"hints that name the refuser: {why}"})
-    return found, left_out
+    return loops, left_out
 
 
 def report_of(
-    found: Sequence[Document],
+    clients: Sequence[Document],
     loops: Sequence[Document],
     left_out: Sequence[Document],
     options: Any,
 ) -> Report:
-    rows = [one | role for one in found for role in one["roles"]]
+    rows = [client | role for client in clients for role in client["roles"]]
     figures = table_of(
         f"Clients while {options.partitions} leaders moved {options.rotations} times, "
         f"acks={options.acks}",
@@ -472,7 +481,7 @@ def report_of(
     )
     records = table_of(
         "Their records",
-        found,
+        clients,
         {
             "client": "client",
             "version": "version",
@@ -488,8 +497,8 @@ def report_of(
                     "read",
                 )
             },
-            "errors": lambda one: (
-                "; ".join(f"{count:,} x {text}" for text, count in one["errors"].items()) or "-"
+            "errors": lambda client: (
+                "; ".join(f"{count:,} x {text}" for text, count in client["errors"].items()) or "-"
             ),
         },
     )
@@ -503,7 +512,7 @@ def report_of(
             "by analyze request-log": said_of_logs,
         },
     )
-    tables = [figures, verdicts, records] if found else []
+    tables = [figures, verdicts, records] if clients else []
     if loops:
         tables.append(loop_table(loops))
     if left_out:
@@ -514,15 +523,15 @@ def report_of(
         "rotations": options.rotations,
         "records_per_second": RATE,
     }
-    document = {"conditions": conditions, "clients": list(found), "loops": list(loops)}
+    document = {"conditions": conditions, "clients": list(clients), "loops": list(loops)}
     document["left_out"] = list(left_out)
     return Report("benchmark real_clients", document, tuple(tables))
 
 
 def nine_in_ten(rows: Sequence[Document]) -> str:
     """How often the tap met about as many moves as were counted plainly."""
-    met = [one["moves_met"] for one in rows if one["moves_met"]["plain_count"]]
-    near = sum(0.9 <= one["tap"] / one["plain_count"] <= 1.1 for one in met)
+    met = [row["moves_met"] for row in rows if row["moves_met"]["plain_count"]]
+    near = sum(0.9 <= moves["tap"] / moves["plain_count"] <= 1.1 for moves in met)
     return f"The tap has nine in ten of these moves, and no tenth more, for {near} of {len(met)}."
 
 
@@ -536,7 +545,7 @@ def loop_table(loops: Sequence[Document]) -> Table:
             "Produce requests": "asked.produce",
             "Metadata requests": "asked.metadata",
             "records failed": "records.failed",
-            "verdict": lambda one: one["verdict"] or "-",
+            "verdict": lambda loop: loop["verdict"] or "-",
         },
         (f"{RATE:,} records/s: each of them alone would be {RATE * LOOP_S:,.0f} requests.",),
     )
@@ -554,9 +563,9 @@ def said_of_logs(row: Mapping[str, Any]) -> str:
     for cluster in row["request_log"] or ():
         # A client is named by its id, or by its id and host, as in `shop@127.0.0.1`.
         named = re.compile(rf"{re.escape(row['client_id'])}(@.*)?")
-        refused += [one for one in cluster["clients"] if named.fullmatch(one["client"])]
-        software += [one["hint_behaviour"] for one in cluster["fleet"]]
-    return "; ".join([one["verdict"]["sentence"] for one in refused] or software) or "-"
+        refused += [client for client in cluster["clients"] if named.fullmatch(client["client"])]
+        software += [client["hint_behaviour"] for client in cluster["fleet"]]
+    return "; ".join([client["verdict"]["sentence"] for client in refused] or software) or "-"
 
 
 def write_page(report: Report, page: Path) -> None:
@@ -583,19 +592,19 @@ def main() -> None:
     options = parser.parse_args()
     chosen = [PRESETS[name] for name in names if name in options.only]
     with as_keyboard_interrupts(), tempfile.TemporaryDirectory(prefix="kipctl-clients-") as text:
-        found: list[Document] = []
+        clients: list[Document] = []
         loops: list[Document] = []
         left_out: list[Document] = []
         if options.rotations:
-            found, left_out = measure_all(chosen, options, Path(text))
+            clients, left_out = measure_all(chosen, options, Path(text))
         if options.loop:
             loops, more = loop_all(chosen, options, Path(text))
             left_out += [
-                one for one in more if one["client"] not in {o["client"] for o in left_out}
+                entry for entry in more if entry["client"] not in {o["client"] for o in left_out}
             ]
-        for one in found:
-            one["request_log"] = request_log_says(one.pop("logs"))
-    report = report_of(found, loops, left_out, options)
+        for client in clients:
+            client["request_log"] = request_log_says(client.pop("logs"))
+    report = report_of(clients, loops, left_out, options)
     write(report, options.output, sys.stdout, sys.stdout.isatty())
     if options.markdown:
         write_page(report, options.markdown)

@@ -90,7 +90,7 @@ def ended(command: subprocess.Popen[str]) -> str:
 def is_in_sync(admin: AdminClient, topic: str) -> bool:
     """As another client sees it."""
     seen = admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
-    return all(len(one.isrs) == len(one.replicas) for one in seen)
+    return all(len(partition.isrs) == len(partition.replicas) for partition in seen)
 
 
 def await_in_sync(admin: AdminClient, topic: str) -> None:
@@ -152,7 +152,7 @@ def throttled(lab: Lab, arm: str, options: argparse.Namespace) -> Iterator[None]
 def measured(lab: Lab, arm: str, options: argparse.Namespace) -> dict[str, float]:
     """One round of an arm: its FIGURES, as far as it has them."""
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     if arm == UNDISTURBED:
         load = writer(lab, options)
     else:
@@ -175,14 +175,14 @@ def measured(lab: Lab, arm: str, options: argparse.Namespace) -> dict[str, float
                     lambda: electing.poll() is not None or is_in_sync(admin, LARGE), TIMEOUT_S
                 )
                 if electing.poll() is None:
-                    found[WHOLE] = time.monotonic() - began
+                    figures[WHOLE] = time.monotonic() - began
                 ended(electing)
-                found[LEADERS_BACK] = time.monotonic() - began
+                figures[LEADERS_BACK] = time.monotonic() - began
             await_in_sync(admin, LARGE)
-            found.setdefault(WHOLE, time.monotonic() - began)
+            figures.setdefault(WHOLE, time.monotonic() - began)
         admin.delete_topics([LARGE])[LARGE].result()
     latency = json.loads(ended(load))["latency_ms"]
-    return found | {f"{name} ms": latency[name] for name in ("p50", "p99", "max")}
+    return figures | {f"{name} ms": latency[name] for name in ("p50", "p99", "max")}
 
 
 def report(runs: dict[str, list[dict[str, float]]], options: argparse.Namespace) -> Report:
@@ -200,7 +200,10 @@ def report(runs: dict[str, list[dict[str, float]]], options: argparse.Namespace)
         Table(
             "Verdicts",
             ("Figure", "Arms", "Verdict", Column("Low", digits=2), Column("High", digits=2)),
-            tuple((name, arms, one.text, one.low, one.high) for name, arms, one in verdicts),
+            tuple(
+                (name, arms, verdict.text, verdict.low, verdict.high)
+                for name, arms, verdict in verdicts
+            ),
         ),
     )
     told = {"behind_bytes": options.behind, "rate": options.rate, "fixed": options.fixed}

@@ -92,8 +92,8 @@ def looked_at(page: Path, width: int, scheme: str, folder: Path) -> dict[str, An
     opened.write_text(f"<!doctype html><body>{frame}</iframe></body>", encoding="utf-8")
     dom, console = chromium(opened, width, scheme, str(folder / "profile"), "--dump-dom")
     [text] = re.findall(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
-    found: dict[str, Any] = json.loads(unescape(text))
-    return found | {"console": console}
+    facts: dict[str, Any] = json.loads(unescape(text))
+    return facts | {"console": console}
 
 
 def main() -> int:
@@ -105,20 +105,20 @@ def main() -> int:
     with TemporaryDirectory() as scratch:
         for width in WIDTHS:
             for scheme in SCHEMES:
-                found = looked_at(asked.page, width, scheme, Path(scratch))
-                too_wide = found["width"][0] > found["width"][1]
+                facts = looked_at(asked.page, width, scheme, Path(scratch))
+                too_wide = facts["width"][0] > facts["width"][1]
                 print(
-                    f"{found['width'][1]} {scheme}: {found['pictures']} pictures, "
-                    f"{found['focusable']} links, tables and details reached by keyboard"
+                    f"{facts['width'][1]} {scheme}: {facts['pictures']} pictures, "
+                    f"{facts['focusable']} links, tables and details reached by keyboard"
                     f"{'; the page is too wide' if too_wide else ''}"
                 )
                 for what in ("cut", "overlap", "unreachable"):
-                    if found[what]:
-                        print(f"  {what}: {found[what][:10]} ({len(found[what])})")
-                if found["console"]:
-                    print(f"  {found['console']}")
+                    if facts[what]:
+                        print(f"  {what}: {facts[what][:10]} ({len(facts[what])})")
+                if facts["console"]:
+                    print(f"  {facts['console']}")
                 bad += too_wide or any(
-                    found[what] for what in ("cut", "overlap", "unreachable", "console")
+                    facts[what] for what in ("cut", "overlap", "unreachable", "console")
                 )
                 if asked.pictures:
                     asked.pictures.mkdir(parents=True, exist_ok=True)

@@ -59,8 +59,8 @@ def refusals(lines: Iterable[str], client_id: str, rotations: Sequence[Rotation]
 def _requests(lines: Iterable[str], client_id: str) -> Iterator[tuple[float, dict[str, Any]]]:
     """The client's requests, and when they were answered: to a millisecond, in local time."""
     for line in lines:
-        head, found, text = line.partition(_MARK)
-        if not found:
+        head, mark, text = line.partition(_MARK)
+        if not mark:
             continue
         request: dict[str, Any] = json.loads(text[: text.rindex("}") + 1])
         if request["requestHeader"]["clientId"] == client_id:

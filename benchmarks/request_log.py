@@ -131,14 +131,14 @@ def check(document: dict[str, Any], lines: int, counts: dict[str, Any]) -> None:
             apis[row["api_key"], row["api_version"]] += row["requests"]
         refused.update(cluster["produce_not_leader"])
         fetch_errors.update(cluster["fetch_errors"])
-    found = {
+    counted = {
         "apis": sorted((*api, count) for api, count in apis.items()),
         "produce_not_leader": dict(refused),
         "fetch_errors": dict(sorted(fetch_errors.items(), key=lambda item: int(item[0]))),
     }
     read = {"read": lines, "parsed": lines, "broken": 0, "other": 0}
-    if found != counts or document["lines"] != read:
-        raise SystemExit(f"The counts are wrong: {found} of {document['lines']}, not {counts}")
+    if counted != counts or document["lines"] != read:
+        raise SystemExit(f"The counts are wrong: {counted} of {document['lines']}, not {counts}")
 
 
 def plainly(spark: SparkSession, folder: str) -> dict[str, int]:
@@ -179,12 +179,12 @@ def processor_s() -> float:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             children[int(fields[1])].append(int(folder.name))
             ticks[int(folder.name)] = sum(map(int, fields[11:15]))  # and of those that have ended
-    own, found = [os.getpid()], 0
+    own, total = [os.getpid()], 0
     while own:
         process = own.pop()
-        found += ticks.get(process, 0)
+        total += ticks.get(process, 0)
         own += children[process]
-    return found / os.sysconf("SC_CLK_TCK")
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def spread(values: list[float]) -> tuple[Cell, Cell, Cell]:
@@ -235,13 +235,13 @@ def main() -> None:
     rows: list[tuple[Cell, ...]] = []
     plain = steps["plain from_json"]
     for name, taken in steps.items():
-        rates = [lines / of.seconds for of in taken]
-        ratios = [of.seconds / own.seconds for of, own in zip(plain, taken, strict=True)]
+        rates = [lines / run.seconds for run in taken]
+        ratios = [base.seconds / own.seconds for base, own in zip(plain, taken, strict=True)]
         of_processors = [
-            of.processor_s / own.processor_s for of, own in zip(plain, taken, strict=True)
+            base.processor_s / own.processor_s for base, own in zip(plain, taken, strict=True)
         ]
         megabytes = statistics.median(rates) * size / lines / 1e6
-        core_us = statistics.median(of.processor_s for of in taken) / lines * 1e6
+        core_us = statistics.median(run.processor_s for run in taken) / lines * 1e6
         rows.append(
             (
                 *(name, *spread(rates), megabytes, *spread(ratios)),

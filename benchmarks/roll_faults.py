@@ -101,8 +101,8 @@ class Ran:
         """What it printed as JSON; nothing when it came to none."""
         start = self.said.find("\n{")
         with suppress(ValueError):
-            found, _ = json.JSONDecoder().raw_decode(self.said[max(start, 0) :].lstrip())
-            return dict(found)
+            document, _ = json.JSONDecoder().raw_decode(self.said[max(start, 0) :].lstrip())
+            return dict(document)
         return {}
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ def starts(lab: Lab) -> frozenset[tuple[int, str]]:
             with suppress(FileNotFoundError):
                 lines = path.read_text(errors="replace").splitlines()
                 told.update((node.id, line) for line in lines if STARTED in line)
-    return frozenset(one for one in told if lab.node(one[0]).role is Role.BROKER)
+    return frozenset(start for start in told if lab.node(start[0]).role is Role.BROKER)
 
 
 def started(lab: Lab, before: Set[tuple[int, str]]) -> Counter[int]:
@@ -154,12 +154,12 @@ class Bench:
 
     def layout(self) -> Layout:
         """As another client than kipctl sees it."""
-        found = self.admin.list_topics(NAME, timeout=30).topics[NAME].partitions
-        parts = [found[number] for number in sorted(found)]
+        partitions = self.admin.list_topics(NAME, timeout=30).topics[NAME].partitions
+        parts = [partitions[number] for number in sorted(partitions)]
         return Layout(
-            tuple(tuple(one.replicas) for one in parts),
-            tuple(one.leader for one in parts),
-            all(sorted(one.replicas) == sorted(one.isrs) for one in parts),
+            tuple(tuple(partition.replicas) for partition in parts),
+            tuple(partition.leader for partition in parts),
+            all(sorted(partition.replicas) == sorted(partition.isrs) for partition in parts),
         )
 
     def difference(self, holds: Callable[[Layout], str]) -> str:
@@ -195,14 +195,16 @@ class Bench:
                 raise
             return Ran(process.returncode, said)
 
-    def kill(self, after_s: float, *words: str, phase: Phase | None = None, of: int = 0) -> bool:
+    def kill(
+        self, after_s: float, *words: str, phase: Phase | None = None, broker: int = 0
+    ) -> bool:
         """Kill it so long after a broker has come to a phase; False when it had ended before.
 
         Without a phase it is so long after its start.
         """
         earlier = self.last_roll
         with self.start(*words) as process:
-            while phase and not self._has_come(earlier, phase, of) and process.poll() is None:
+            while phase and not self._has_come(earlier, phase, broker) and process.poll() is None:
                 time.sleep(POLL_S)
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=after_s)
@@ -273,57 +275,57 @@ def kills(lab: Lab, chances: Iterable[random.Random], brokers: Sequence[int]) ->
     roll = [*ROLL]
     for broker in brokers:
         roll += ("--broker", str(broker))
-    with bench(lab) as one:
+    with bench(lab) as test_bench:
         for number, chance in enumerate(chances):
-            yield _killed(one, number, chance, roll, brokers)
+            yield _killed(test_bench, number, chance, roll, brokers)
 
 
 def _killed(
-    one: Bench, number: int, chance: random.Random, roll: Sequence[str], brokers: Sequence[int]
+    bench: Bench, number: int, chance: random.Random, roll: Sequence[str], brokers: Sequence[int]
 ) -> Moment:
     phase, broker = chance.choice((None, *PHASES)), chance.choice(brokers)
     after_s = chance.uniform(0, 1)
-    before, earlier, began = starts(one.lab), one.last_roll, time.monotonic()
-    one.kill(after_s, *roll, phase=phase, of=broker)
-    record = one.last_roll
+    before, earlier, began = starts(bench.lab), bench.last_roll, time.monotonic()
+    bench.kill(after_s, *roll, phase=phase, broker=broker)
+    record = bench.last_roll
     if record is None or (earlier and record.id == earlier.id):
-        is_same = starts(one.lab) == before
-        fault = one.difference(_as_before(one)) or ("" if is_same else "a broker was restarted")
+        is_same = starts(bench.lab) == before
+        fault = bench.difference(_as_before(bench)) or ("" if is_same else "a broker was restarted")
         return Moment(number, "killed", "kipctl", after_s, 0, "nothing was begun", 0, fault=fault)
     how = "--resume"
-    found = "done"
+    state = "done"
     if left := record.left:
-        found = str(left[0].phase)
+        state = str(left[0].phase)
     while record.may_be_resumed and not chance.randrange(RESUMES):
         how = "--resume, killed too"
-        one.kill(chance.uniform(0, RESTARTS_S * len(brokers)), "roll", "--resume")
-        record = one.last_roll or record
+        bench.kill(chance.uniform(0, RESTARTS_S * len(brokers)), "roll", "--resume")
+        record = bench.last_roll or record
     fault, status = "", 0
     if record.may_be_resumed:
-        ran = one.run("roll", "--resume")
+        ran = bench.run("roll", "--resume")
         if ran.status == 5 and UNABLE in ran.said:
-            how, ran = "--was-restarted", _told(one, before, ran)
+            how, ran = "--was-restarted", _told(bench, before, ran)
         status = ran.status
         fault = f"{ran}" if status else ""
-    times = started(one.lab, before)
+    times = started(bench.lab, before)
     if not fault and times != Counter(brokers):
         fault = f"started: {dict(times)}"
-    fault = fault or one.difference(_as_before(one))
+    fault = fault or bench.difference(_as_before(bench))
     took_s = time.monotonic() - began
-    return Moment(number, "killed", f"kipctl ({found})", after_s, status, how, took_s, fault=fault)
+    return Moment(number, "killed", f"kipctl ({state})", after_s, status, how, took_s, fault=fault)
 
 
-def _told(one: Bench, before: Set[tuple[int, str]], ran: Ran) -> Ran:
+def _told(bench: Bench, before: Set[tuple[int, str]], ran: Ran) -> Ran:
     """Say what the log of the broker in hand says."""
     asked = re.search(r"Stopped at broker (\d+)", ran.said)
     if asked is None:
         return ran
-    was_restarted = "yes" if started(one.lab, before)[int(asked[1])] else "no"
-    return one.run("roll", "--resume", "--was-restarted", was_restarted)
+    was_restarted = "yes" if started(bench.lab, before)[int(asked[1])] else "no"
+    return bench.run("roll", "--resume", "--was-restarted", was_restarted)
 
 
-def _as_before(one: Bench) -> Callable[[Layout], str]:
-    return lambda now: "" if now == one.before else f"{now} instead of {one.before}"
+def _as_before(bench: Bench) -> Callable[[Layout], str]:
+    return lambda now: "" if now == bench.before else f"{now} instead of {bench.before}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,11 +371,11 @@ class Striker(threading.Thread):
 
 def moments(lab: Lab, chances: Iterable[random.Random], rolled: int) -> Iterator[Moment]:
     """A drain, or a roll of so many brokers and all controllers, with one fault for each chance."""
-    with bench(lab) as one:
+    with bench(lab) as test_bench:
         _fill(lab)
         reader = Reader(lab.bootstrap_server, NAME, PARTITIONS)
         for number, chance in enumerate(chances):
-            yield _struck(one, reader, number, chance, rolled)
+            yield _struck(test_bench, reader, number, chance, rolled)
 
 
 def _fill(lab: Lab) -> None:
@@ -386,42 +388,44 @@ def _fill(lab: Lab) -> None:
         raise RuntimeError("the topic cannot be filled")
 
 
-def _struck(one: Bench, reader: Reader, number: int, chance: random.Random, rolled: int) -> Moment:
-    node = chance.choice(one.lab.nodes)
+def _struck(
+    bench: Bench, reader: Reader, number: int, chance: random.Random, rolled: int
+) -> Moment:
+    node = chance.choice(bench.lab.nodes)
     what = chance.choice((KILL, PAUSE, RESTART))
     words, within_s = DRAIN, DRAINS_S
     if not chance.randrange(2):
-        brokers = chance.sample(one.brokers, rolled)
+        brokers = chance.sample(bench.brokers, rolled)
         chosen = (word for broker in brokers for word in ("--broker", str(broker)))
         words, within_s = (*ROLL, "--controllers", *chosen), RESTARTS_S * rolled
     fault = Fault(what, node.id, chance.uniform(0, within_s), chance.uniform(1, 10))
-    before, began = one.processes, time.monotonic()
-    striker = Striker(one.lab, fault)
+    before, began = bench.processes, time.monotonic()
+    striker = Striker(bench.lab, fault)
     wrong: list[str] = []
     with load(
-        *(one.lab.bootstrap_server, NAME, PARTITIONS),
+        *(bench.lab.bootstrap_server, NAME, PARTITIONS),
         rate=RECORDS_PER_SECOND,
         prefix=f"{number}-",
     ) as settled:
         striker.start()
         ran, how = Ran(-1, ""), ""
         try:
-            ran = one.run(*words)
+            ran = bench.run(*words)
             how = words[0]
             striker.join()
-            wrong.append(one.mend())
+            wrong.append(bench.mend())
             checks = _drain_is_true if words is DRAIN else _roll_is_true
-            how = checks(one, words, ran, before, wrong)
+            how = checks(bench, words, ran, before, wrong)
         except subprocess.TimeoutExpired as stuck:
             wrong.append(f"it did not end: {stuck}")
         striker.join()
-        wrong.append(one.mend())
+        wrong.append(bench.mend())
     wrong.append(check(settled, reader))
     wrong += (
         [f"{len(settled.failed)} records failed: {settled.failed[0]}"] if settled.failed else []
     )
-    one.elect()
-    wrong.append(one.difference(_as_before(one)))
+    bench.elect()
+    wrong.append(bench.difference(_as_before(bench)))
     return Moment(
         number,
         f"{words[0]}: {fault.what}",
@@ -436,23 +440,23 @@ def _struck(one: Bench, reader: Reader, number: int, chance: random.Random, roll
 
 
 def _drain_is_true(
-    one: Bench, words: Sequence[str], ran: Ran, before: dict[int, int | None], wrong: list[str]
+    bench: Bench, words: Sequence[str], ran: Ran, before: dict[int, int | None], wrong: list[str]
 ) -> str:
     """Hold what a drain has said beside the cluster, end it, and undo it; how it was ended."""
     how, undos = "itself", 1
     if ran.status:
         how = "nothing was changed"
         if "Nothing was changed" in ran.said:
-            wrong.append(one.difference(_replicas_as_before(one)))
+            wrong.append(bench.difference(_replicas_as_before(bench)))
         elif not re.search(
             r"kipctl (changes (resume|cancel|clear-throttles)|undo|reassign .*--verify)"
             r"|[Rr]epeat the command",
             ran.said,
         ):
             wrong.append(f"it does not say what is left to do: {ran}")
-        again = one.run("changes", "resume", *TIMEOUT)
+        again = bench.run("changes", "resume", *TIMEOUT)
         if "othing is left to resume" in again.said:
-            again = one.run(*words)
+            again = bench.run(*words)
             # One that left replicas, as a broker for them was away, is a change of its own.
             is_begun = '"entry": "' in ran.said
             undos += is_begun and bool(re.search("[Rr]epeat the command", ran.said))
@@ -460,28 +464,28 @@ def _drain_is_true(
             how = "--resume"
         if again.status:
             wrong.append(f"resumed: {again}")
-    wrong.append(one.difference(_drained))
+    wrong.append(bench.difference(_drained))
     for _ in range(undos):
-        back = one.run("undo", *TIMEOUT)
+        back = bench.run("undo", *TIMEOUT)
         if back.status:
             wrong.append(f"rollback: {back}")
     return how
 
 
 def _drained(now: Layout) -> str:
-    return f"not drained: {now}" if any(DRAINED in one for one in now.replicas) else ""
+    return f"not drained: {now}" if any(DRAINED in replicas for replicas in now.replicas) else ""
 
 
-def _replicas_as_before(one: Bench) -> Callable[[Layout], str]:
-    return lambda now: "" if now.replicas == one.before.replicas else f"changed: {now}"
+def _replicas_as_before(bench: Bench) -> Callable[[Layout], str]:
+    return lambda now: "" if now.replicas == bench.before.replicas else f"changed: {now}"
 
 
 def _roll_is_true(
-    one: Bench, words: Sequence[str], ran: Ran, before: dict[int, int | None], wrong: list[str]
+    bench: Bench, words: Sequence[str], ran: Ran, before: dict[int, int | None], wrong: list[str]
 ) -> str:
     """Hold what a roll has said beside the processes, and end it; how it was ended."""
     how = "itself"
-    wrong.append(_steps_are_true(one, ran, before))
+    wrong.append(_steps_are_true(bench, ran, before))
     for _ in range(5):
         if not ran.status:
             break
@@ -489,7 +493,7 @@ def _roll_is_true(
             how = "the same again"  # it was refused before it began
             if ran.status != 4:
                 wrong.append(f"it does not say what is left to do: {ran}")
-            ran = one.run(*words)
+            ran = bench.run(*words)
             continue
         asked = re.search(r"Stopped at (?:broker|controller) (\d+) \((.*?)\)", ran.said)
         if asked is None:
@@ -499,23 +503,23 @@ def _roll_is_true(
         said: tuple[str, ...] = ()
         if UNABLE in ran.said:
             how = "--was-restarted"
-            said = ("--was-restarted", "yes" if one.processes[node] != before[node] else "no")
-        ran = one.run("roll", "--resume", *said)
-        wrong.append(one.mend())
+            said = ("--was-restarted", "yes" if bench.processes[node] != before[node] else "no")
+        ran = bench.run("roll", "--resume", *said)
+        wrong.append(bench.mend())
     if ran.status:
         wrong.append(f"not ended: {ran}")
     else:
-        record = one.last_roll
+        record = bench.last_roll
         rolled = [step.broker for step in record.steps] if record else []
-        same = [node for node in rolled if one.processes[node] == before[node]]
+        same = [node for node in rolled if bench.processes[node] == before[node]]
         wrong.append(f"not restarted: {same}" if same or not rolled else "")
-    wrong.append(one.difference(_replicas_as_before(one)))
+    wrong.append(bench.difference(_replicas_as_before(bench)))
     return how
 
 
-def _steps_are_true(one: Bench, ran: Ran, before: dict[int, int | None]) -> str:
+def _steps_are_true(bench: Bench, ran: Ran, before: dict[int, int | None]) -> str:
     """Nodes that are said to be done are new processes."""
-    now = one.processes
+    now = bench.processes
     steps = ran.document.get("steps", ())
     old = [
         s["broker"]
@@ -527,19 +531,21 @@ def _steps_are_true(one: Bench, ran: Ran, before: dict[int, int | None]) -> str:
 
 def report(ended: Sequence[Moment]) -> Report:
     """How many there were of each, and the faults."""
-    kinds = Counter((one.what, one.node, str(one.status), one.ended_by) for one in ended)
-    faults = [one for one in ended if one.fault]
+    kinds = Counter(
+        (moment.what, moment.node, str(moment.status), moment.ended_by) for moment in ended
+    )
+    faults = [moment for moment in ended if moment.fault]
     rows = tuple((*kind, number) for kind, number in sorted(kinds.items()))
     columns = ("What", "Of", "Status", "Ended by", Column("Moments"))
-    acknowledged = sum(one.acknowledged for one in ended)
+    acknowledged = sum(moment.acknowledged for moment in ended)
     read = f" {acknowledged:,} records were acknowledged." if acknowledged else ""
     return Report(
         NAME,
-        {"moments": [asdict(one) for one in ended], "faults": len(faults)},
+        {"moments": [asdict(moment) for moment in ended], "faults": len(faults)},
         (Table("Killed, and ended", columns, rows),),
         (
             f"{len(ended)} moments, {len(faults)} faults.{read}",
-            *(f"{one.number}: {one.fault}" for one in faults),
+            *(f"{moment.number}: {moment.fault}" for moment in faults),
         ),
     )
 
@@ -562,13 +568,13 @@ def main() -> None:
             seeds = range(options.seed, options.seed + (options.kills or options.moments))
             chances = map(random.Random, seeds)
             tried = kills(lab, chances, (1, 2, 3)) if options.kills else moments(lab, chances, 4)
-            for one in tried:
-                sys.stderr.write(f"{one}\n")
-                ended.append(one)
+            for moment in tried:
+                sys.stderr.write(f"{moment}\n")
+                ended.append(moment)
         finally:
             lab.down()
             write(report(ended), options.output, sys.stdout, sys.stdout.isatty())
-    sys.exit(any(one.fault for one in ended))
+    sys.exit(any(moment.fault for moment in ended))
 
 
 if __name__ == "__main__":

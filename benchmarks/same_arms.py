@@ -35,17 +35,17 @@ def compared(plan: RedirectPlan, stand: Stand) -> Differing:
     return differing(a.move_waits_ms, b.move_waits_ms)
 
 
-def show(arm: str, found: list[Differing]) -> None:
+def show(arm: str, comparisons: list[Differing]) -> None:
     rows = tuple(
         (
             number,
-            one.without,
-            one.with_it,
-            None if one.cut_percent is None else -one.cut_percent,
-            one.verdict.p_value,
-            one.verdict.text,
+            comparison.without,
+            comparison.with_it,
+            None if comparison.cut_percent is None else -comparison.cut_percent,
+            comparison.verdict.p_value,
+            comparison.verdict.text,
         )
-        for number, one in enumerate(found, 1)
+        for number, comparison in enumerate(comparisons, 1)
     )
     table = Table(
         f"{arm} against itself, wait for a moved leader",
@@ -73,19 +73,22 @@ def main() -> int:
     sides = (replace(arm, name=f"{arm.name}-a"), replace(arm, name=f"{arm.name}-b"))
     given = {"arms": sides, "runs": options.runs, "every_s": options.every}
     plan = planned(Scale.QUICK, given, Conditions())
-    found = []
+    comparisons = []
     with stand_at(Place(), (arm,), told) as stand:
         for number in range(options.comparisons):
             # One long warm-up, and after it short ones: the topic is new each time.
             warm_up_s = 12.0 if number == 0 else 1.0
-            found.append(compared(replace(plan, broker_warmup_s=warm_up_s), stand))
-            runs = (found[-1].without_by_run, found[-1].with_it_by_run)
+            comparisons.append(compared(replace(plan, broker_warmup_s=warm_up_s), stand))
+            runs = (comparisons[-1].without_by_run, comparisons[-1].with_it_by_run)
             a, b = (" | ".join(f"{ms or 0:.1f}" for ms in side) for side in runs)
-            told(f"{number + 1} of {options.comparisons}: {a} and {b} ms, {found[-1].verdict.text}")
-    show(arm.name, found)
-    different = sum(one.verdict.is_different is True for one in found)
-    print(f"{different} of {len(found)} comparisons of equal arms were called different.")
-    return 1 if different > MOST_DIFFERENT * len(found) else 0
+            told(
+                f"{number + 1} of {options.comparisons}: {a} and {b} ms, "
+                f"{comparisons[-1].verdict.text}"
+            )
+    show(arm.name, comparisons)
+    different = sum(comparison.verdict.is_different is True for comparison in comparisons)
+    print(f"{different} of {len(comparisons)} comparisons of equal arms were called different.")
+    return 1 if different > MOST_DIFFERENT * len(comparisons) else 0
 
 
 if __name__ == "__main__":

@@ -76,12 +76,12 @@ def through(bootstrap_server: str, records: int, rate: int, is_recorded: bool) -
     ):
         before_s = tap.show().cpu_s
         try:
-            found = produce(tap.bootstrap_server, records, rate)
+            result = produce(tap.bootstrap_server, records, rate)
         except SystemExit as failed:
             raise SystemExit(f"{failed}\nWhat the tap said: {tap.show()}") from None
         outcome = tap.show()
     rpcs = sum(sum(client.counts.requests.values()) for client in outcome.clients)
-    return replace(found, rpcs=rpcs, cpu_us_per_rpc=(outcome.cpu_s - before_s) * 1e6 / rpcs)
+    return replace(result, rpcs=rpcs, cpu_us_per_rpc=(outcome.cpu_s - before_s) * 1e6 / rpcs)
 
 
 def compare(lab: Lab, rounds: int, records: int, rate: int) -> dict[str, list[Result]]:
@@ -118,42 +118,42 @@ def relayed(port: int, requests: int, cpu_s: Callable[[], float] | None) -> Rela
 def beside_a_relay(rounds: int, seconds: float) -> dict[str, list[Relayed]]:
     """Every arm once in each round, without Kafka."""
     requests = int(FIXED_RATE * seconds)
-    found: dict[str, list[Relayed]] = {DIRECT: [], RELAY: [], **{name: [] for name in THROUGH}}
+    results: dict[str, list[Relayed]] = {DIRECT: [], RELAY: [], **{name: [] for name in THROUGH}}
     with answering() as port, running_relay(port) as relay:
         spec = TapSpec(access=Access(f"{HOST}:{port}"))
         for number in range(rounds):
             sys.stderr.write(f"round {number + 1} of {rounds}: beside a relay\n")
-            found[DIRECT].append(relayed(port, requests, None))
-            found[RELAY].append(relayed(relay.port, requests, relay.cpu_s))
+            results[DIRECT].append(relayed(port, requests, None))
+            results[RELAY].append(relayed(relay.port, requests, relay.cpu_s))
             for name, is_recorded in THROUGH.items():
                 with tempfile.TemporaryDirectory() as folder:
                     directory = Path(folder) if is_recorded else None
                     with running_tap(spec, directory) as tap:
                         at = int(tap.bootstrap_server.rpartition(":")[2])
-                        found[name].append(relayed(at, requests, lambda: tap.show().cpu_s))
-    return found
+                        results[name].append(relayed(at, requests, lambda: tap.show().cpu_s))
+    return results
 
 
 def rows(
     results: Mapping[str, Sequence[T]],
     figure: str,
-    of: Callable[[T], float | None],
+    value_of: Callable[[T], float | None],
     against: Callable[[float, float], float] | None = None,
 ) -> list[tuple[Cell, ...]]:
     """A row for each arm: the figure's median, least and greatest, and the same of what it is
     against the direct run of its round.
     """
-    found = []
+    table_rows = []
     for name, runs in results.items():
-        values = [value for one in runs if (value := of(one)) is not None]
+        values = [value for result in runs if (value := value_of(result)) is not None]
         if not values:
             continue
         compared: tuple[Cell, ...] = (None, None, None)
         if against and name != DIRECT:
-            bases = [of(one) or 0.0 for one in results[DIRECT]]
+            bases = [value_of(result) or 0.0 for result in results[DIRECT]]
             compared = spread([against(v, b) for v, b in zip(values, bases, strict=True)])
-        found.append((figure, name, *spread(values), *compared))
-    return found
+        table_rows.append((figure, name, *spread(values), *compared))
+    return table_rows
 
 
 def columns(compared: str) -> tuple[str | Column, ...]:
@@ -170,31 +170,31 @@ def columns(compared: str) -> tuple[str | Column, ...]:
 
 
 def fixed_rate_table(results: dict[str, list[Result]]) -> Table:
-    found = (
+    table_rows = (
         *rows(results, "p50 ms", lambda r: r.p50_ms, sub),
         *rows(results, "p99 ms", lambda r: r.p99_ms, sub),
         *rows(results, "RPCs", lambda r: r.rpcs),
         *rows(results, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
     )
-    return Table(f"{FIXED_RATE:,} records/s", columns("added"), found)
+    return Table(f"{FIXED_RATE:,} records/s", columns("added"), table_rows)
 
 
 def full_speed_table(results: dict[str, list[Result]]) -> Table:
-    found = (
+    table_rows = (
         *rows(results, "records/s", lambda r: r.records_per_s, truediv),
         *rows(results, "RPCs", lambda r: r.rpcs),
         *rows(results, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
     )
-    return Table("Full speed", columns("of direct"), found)
+    return Table("Full speed", columns("of direct"), table_rows)
 
 
 def relay_table(results: dict[str, list[Relayed]]) -> Table:
-    found = (
+    table_rows = (
         *rows(results, "p50 us", lambda r: r.p50_us, sub),
         *rows(results, "p99 us", lambda r: r.p99_us, sub),
         *rows(results, "CPU us per RPC", lambda r: r.cpu_us_per_rpc),
     )
-    return Table(f"Without Kafka: {FIXED_RATE:,} RPCs/s", columns("added"), found)
+    return Table(f"Without Kafka: {FIXED_RATE:,} RPCs/s", columns("added"), table_rows)
 
 
 def before_kafka(
@@ -229,9 +229,9 @@ def main() -> None:
     document: dict[str, object] = {}
     tables = []
     if RELAYED in chosen.parts:
-        found = beside_a_relay(chosen.rounds, chosen.seconds)
-        document[RELAYED] = {name: list(map(asdict, runs)) for name, runs in found.items()}
-        tables.append(relay_table(found))
+        by_arm = beside_a_relay(chosen.rounds, chosen.seconds)
+        document[RELAYED] = {name: list(map(asdict, runs)) for name, runs in by_arm.items()}
+        tables.append(relay_table(by_arm))
     if {FIXED, FULL} & set(chosen.parts):
         for part, results, table in before_kafka(
             chosen.parts, chosen.rounds, chosen.records, chosen.seconds

@@ -44,22 +44,28 @@ def comparisons(
 
 
 def _of(values: Values, name: str, number: int, each: int) -> list[float]:
-    found: list[float] = values[name][number * each : (number + 1) * each].tolist()
-    return found
+    figures: list[float] = values[name][number * each : (number + 1) * each].tolist()
+    return figures
 
 
 def false_alarms(count: int, each: int, kind: Kind, seed: int = 1) -> tuple[float, float]:
     """Of equal runs, in percent: the most that one measure has alone, and any of all at once."""
-    found = list(comparisons(count, each, kind, seed=seed))
-    alone = max(sum(bool(one[name].is_different_alone) for one in found) for name in SCALES)
-    at_once = sum(any(verdict.is_different for verdict in one.values()) for one in found)
+    compared = list(comparisons(count, each, kind, seed=seed))
+    alone = max(
+        sum(bool(verdicts[name].is_different_alone) for verdicts in compared) for name in SCALES
+    )
+    at_once = sum(
+        any(verdict.is_different for verdict in verdicts.values()) for verdicts in compared
+    )
     return 100 * alone / count, 100 * at_once / count
 
 
 def found_percent(count: int, each: int, kind: Kind, fault: str, seed: int = 1) -> float:
     """How often the fault is found, in percent."""
-    found = comparisons(count, each, kind, fault, seed)
-    hits = sum(any(one[name].is_different for name in SHOWN_BY[fault]) for one in found)
+    compared = comparisons(count, each, kind, fault, seed)
+    hits = sum(
+        any(verdicts[name].is_different for name in SHOWN_BY[fault]) for verdicts in compared
+    )
     return 100 * hits / count
 
 
@@ -72,9 +78,9 @@ def main() -> None:
     rows = []
     for each in counts:
         for kind in KINDS:
-            found = (found_percent(options.comparisons, each, kind, fault) for fault in FAULTS)
+            rates = (found_percent(options.comparisons, each, kind, fault) for fault in FAULTS)
             alarms = false_alarms(options.comparisons, each, kind)
-            rows.append((each, str(kind), *alarms, *found))
+            rows.append((each, str(kind), *alarms, *rates))
     table = Table(
         f"{options.comparisons} comparisons of each kind, in percent",
         (

@@ -88,10 +88,10 @@ class Place:
 
     def leaders(self) -> list[int]:
         """By partition."""
-        return [one["leader"] for one in self._partitions()]
+        return [partition["leader"] for partition in self._partitions()]
 
     def preferred_leaders(self) -> list[int]:
-        return [one["preferred_leader"] for one in self._partitions()]
+        return [partition["preferred_leader"] for partition in self._partitions()]
 
     def _partitions(self) -> Any:
         return self.kipctl(f"inspect leaders --topic {TOPIC}")["partitions"]
@@ -137,25 +137,25 @@ def inspect_leaders(place: Place) -> None:
 
 def inspect_brokers(place: Place) -> None:
     brokers = place.kipctl("inspect brokers")["brokers"]
-    require(all(one["is_answering"] for one in brokers), "a broker did not answer")
+    require(all(broker["is_answering"] for broker in brokers), "a broker did not answer")
 
 
 def inspect_metadata(place: Place) -> None:
     costs = place.kipctl("inspect metadata --measure-convergence --moves 1 --yes")["request_costs"]
-    require(not any(one["error"] for one in costs), "a broker did not answer")
+    require(not any(cost["error"] for cost in costs), "a broker did not answer")
 
 
 def inspect_hints(place: Place) -> None:
-    for one in place.kipctl(f"inspect hints --topic {TOPIC}")["brokers"]:
-        newest = int(one["produce_versions"].rpartition("-")[2])
+    for broker in place.kipctl(f"inspect hints --topic {TOPIC}")["brokers"]:
+        newest = int(broker["produce_versions"].rpartition("-")[2])
         has_hints = newest >= FIRST_PRODUCE_WITH_HINTS
         expected = Verdict.AGREES if has_hints else Verdict.TOO_OLD
-        require(one["verdict"] == expected, f"{one['verdict']}: {one['detail']}")
+        require(broker["verdict"] == expected, f"{broker['verdict']}: {broker['detail']}")
 
 
 def inspect_replica_selection(place: Place) -> None:
     partitions = place.kipctl(f"inspect replica-selection --topic {TOPIC}")["partitions"]
-    require(all(one["local"] for one in partitions), "a reader is sent to another rack")
+    require(all(partition["local"] for partition in partitions), "a reader is sent to another rack")
 
 
 def rotate(place: Place) -> None:
@@ -270,18 +270,18 @@ def main() -> None:
     options.add_argument("versions", nargs="*", metavar="VERSION", default=VERSIONS)
     options.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
     chosen = options.parse_args()
-    found = {}
+    by_version = {}
     for version in chosen.versions:
-        found[version] = on_a_lab(version)
-        sys.stderr.write(f"{version}: {found[version]}\n")
+        by_version[version] = on_a_lab(version)
+        sys.stderr.write(f"{version}: {by_version[version]}\n")
     table = Table(
         "Releases of Kafka, on a lab of 2 brokers",
-        ("", *(Column(version) for version in found)),
-        tuple((step, *(found[v][step] for v in found)) for step in (STARTED, *STEPS)),
+        ("", *(Column(version) for version in by_version)),
+        tuple((step, *(by_version[v][step] for v in by_version)) for step in (STARTED, *STEPS)),
     )
-    document = {"versions": found}
+    document = {"versions": by_version}
     write(Report("benchmark versions", document, (table,)), chosen.output, sys.stdout, False)
-    sys.exit(any(came != OK for of in found.values() for came in of.values() if came in STEPS))
+    sys.exit(any(steps[step] != OK for steps in by_version.values() for step in STEPS))
 
 
 if __name__ == "__main__":

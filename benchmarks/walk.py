@@ -86,14 +86,14 @@ def room_of(module: str) -> str:
 def ranks() -> dict[str, tuple[int, ...]]:
     """Of each room, and of the modules of rooms that have layers of their own, how far down."""
     linter = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["importlinter"]
-    found: dict[str, tuple[int, ...]] = {name: (at,) for at, name in enumerate(ROOMS)}
+    depths: dict[str, tuple[int, ...]] = {name: (at,) for at, name in enumerate(ROOMS)}
     for contract in linter["contracts"]:
         for container in contract.get("containers", ()):
-            if container in found:
+            if container in depths:
                 for number, layer in enumerate(contract["layers"]):
                     for name in layer.split(" | "):
-                        found[f"{container}.{name}"] = (*found[container], number)
-    return found
+                        depths[f"{container}.{name}"] = (*depths[container], number)
+    return depths
 
 
 def walk(tree: bool) -> dict[str, int]:

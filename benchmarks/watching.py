@@ -69,8 +69,8 @@ def watched(partitions: int, brokers: int) -> Iterator[tuple[str, float, int]]:
         began, count = time.process_time(), 0
         for broker in range(brokers):
             convergence.apply(Availability(broker, answers=True))
-            for one, view in shown[broker].news(answer):
-                convergence.apply(ViewChange(broker, one, view, 0))
+            for partition, view in shown[broker].news(answer):
+                convergence.apply(ViewChange(broker, partition, view, 0))
                 count += 1
             assert convergence.is_reached == (step == "all are new" and broker == brokers - 1)
         yield step, time.process_time() - began, count

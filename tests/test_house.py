@@ -165,7 +165,7 @@ def nameless(file: Path) -> Iterator[str]:
 
 
 def test_variables_are_called_what_they_hold() -> None:
-    folders = ("kipctl", "tests")
+    folders = ("kipctl", "tests", "benchmarks")
     files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*.py")]
     assert [place for file in sorted(files) for place in nameless(file)] == []
 
