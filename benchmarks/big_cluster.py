@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(HERE / "tests" / folder) for folder in ("transport", "cluster")]
+sys.path[:0] = [str(HERE / "tests" / folder) for folder in ("protocol", "transport", "cluster")]
 
 from many_brokers import ManyBrokers, many_brokers, uneven  # noqa: E402
 
