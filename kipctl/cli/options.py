@@ -387,6 +387,8 @@ def started_spark(
             compiles=compiles,
             inputs=inputs,
             ships_python=ships_python,
+            # By a setting of its own it has a JVM of its own: one that is kept warm is not held.
+            settings={"spark.sql.streaming.ui.enabled": "false"} if follows else None,
         ) as spark,
     ):
         yield spark
