@@ -1,7 +1,6 @@
-"""The command of Spark's JVM: asked of its launcher once for each configuration."""
+"""The command of Spark's JVM, as its launcher makes it."""
 
 import os
-import stat
 from pathlib import Path
 
 import pyspark
@@ -11,7 +10,6 @@ from one_process import JVM_OPTIONS
 from kipctl.errors import UsageError
 from kipctl.pipeline import warm
 from kipctl.pipeline.launch import (
-    cache_folder,
     java_program,
     launch,
     require_one_version,
@@ -35,11 +33,10 @@ printf '%s\\0' "$@" > "$WORDS"
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache, a Spark configuration and a Java of their own."""
+    """A Spark configuration and a Java of their own."""
     monkeypatch.setenv("OWN_JAVA", str(java_program(os.environ).resolve()))
     monkeypatch.setenv("WORDS", str(tmp_path / "words"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     (tmp_path / "conf").mkdir()
     java = tmp_path / "java" / "bin" / "java"
@@ -57,7 +54,7 @@ def command_of(home: Path, conf: dict[str, str], *options: str) -> list[str]:
     return (home / "words").read_text().split("\0")
 
 
-def test_it_is_asked_once_for_each_configuration(
+def test_settings_that_its_words_are_made_of_are_among_them_and_no_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dof.user=1")
@@ -66,15 +63,9 @@ def test_it_is_asked_once_for_each_configuration(
     assert "-Xmx300m" in command
     assert not [word for word in command if "spark.master" in word]  # settings may be secret
     assert command.index("-Dof.kipctl=1") < command.index("-Dof.user=1")  # whose comes last counts
-    (kept,) = cache_folder(os.environ).glob("*.command")
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    kept.write_text(kept.read_text().replace("-Xmx300m", "-Xmx301m"))
-    assert "-Xmx301m" in command_of(home, conf | {"spark.app.name": "other"})
-
     defaults = home / "conf" / "spark-defaults.conf"
     defaults.write_text("spark.driver.extraJavaOptions -Dof.defaults=1\n")
     assert "-Dof.defaults=1" in command_of(home, conf)
-    assert len(list(cache_folder(os.environ).glob("*.command"))) == 2
 
 
 def test_a_users_script_of_variables_is_run(home: Path) -> None:
@@ -82,7 +73,6 @@ def test_a_users_script_of_variables_is_run(home: Path) -> None:
     command = command_of(home, {"spark.master": "local[1]"}, "-Dof.kipctl=1")
     assert "-Xmx222m" in command
     assert "-Dof.kipctl=1" in command
-    assert not list(cache_folder(os.environ).glob("*.command"))
 
 
 def test_a_spark_of_another_version_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
