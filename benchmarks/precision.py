@@ -12,8 +12,8 @@ seconds more; one is killed, and started again. Several runs go on at once, and 
 Every finding is listed with its client and with where it was seen first. A *note* is what clients
 in good order do too, *known* is what the client's version is known for, *expected* what its source
 shows to be so (`TRUE_OF`); what is left is to be *judged*: it is a bug that nobody has named yet,
-or the rule is wrong. With any of these the status is 1. With --keep the taps' records stay, to look
-at. Clients whose versions were chosen for their bugs take no part unless they are named.
+or the rule is wrong. With any to be judged the status is 1. With --keep the taps' records stay, to
+look at. Clients whose versions were chosen for their bugs take no part unless they are named.
 
 What a client is made of is built or installed at first use into the user's cache; one that is not
 to be had on this machine is left out, by name. One that ends by itself is judged by what it did.

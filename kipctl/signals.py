@@ -42,8 +42,9 @@ def as_keyboard_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def noted_signals() -> Iterator[Callable[[float], bool]]:
-    """While inside, signals to end cut nothing off: they are noted.
+def noted_signals(*, then_raises: bool = False) -> Iterator[Callable[[float], bool]]:
+    """While inside, signals to end cut nothing off: they are noted. If it `then_raises`, each after
+    the first raises KeyboardInterrupt.
 
     Yields a function that waits up to so many seconds for one of them, and tells whether one has
     come.
@@ -53,6 +54,8 @@ def noted_signals() -> Iterator[Callable[[float], bool]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         Received.note(number)
+        if then_raises and has_come(0):
+            raise KeyboardInterrupt
         with suppress(BlockingIOError):  # it is full of them already
             os.write(write_end, b"!")
 

@@ -30,6 +30,14 @@ def test_one_that_comes_before_it_is_waited_for_is_not_lost() -> None:
         assert has_come(0)
 
 
+def test_the_second_one_raises_if_it_is_to() -> None:
+    with noted_signals(then_raises=True) as has_come:
+        signal.raise_signal(signal.SIGTERM)
+        assert has_come(0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
 @pytest.fixture
 def ignored() -> Iterator[signal.Signals]:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

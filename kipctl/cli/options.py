@@ -383,7 +383,7 @@ def started_spark(
         spark_session(
             place,
             (lambda _: None) if follows else progress,
-            is_light=is_little(inputs),
+            is_light=not follows and is_little(inputs),  # what is followed grows
             compiles=compiles,
             inputs=inputs,
             ships_python=ships_python,

@@ -131,7 +131,7 @@ def not_served(trace: Trace) -> str:
     unknown = dict.fromkeys(
         e.unknown for e in trace.exchanges if e.unknown and e.api != ApiKey.API_VERSIONS
     )
-    return f"It asked for what is not served here: {', '.join(unknown)}." if unknown else ""
+    return f"This cluster does not serve what it asked: {', '.join(unknown)}." if unknown else ""
 
 
 def _watch(stage: Stage, child: Child, start_timeout_s: float) -> str:

@@ -125,7 +125,7 @@ def launch(
     for this user alone, until the JVM answers. It has the file descriptors `pass_fds` open as long
     as it lives.
     """
-    environment = dict(os.environ)
+    environment = os.environ
     home = spark_home(environment)
     folder = Path(tempfile.mkdtemp(prefix="kipctl-"))  # its user's alone
     info, settings = folder / "gateway", folder / "settings"

@@ -73,12 +73,16 @@ def check_followed(paths: Iterable[str], place: Place) -> None:
             "--follow reads files of this machine, and executors elsewhere do not see them.",
             "Leave --master out.",
         )
+    if place.scratch:
+        raise UsageError("--scratch is of clusters, and --follow runs here.", "Leave it out.")
     for path in paths:
         here = _here(path)
-        if here is None and "://" in path:
+        is_named_here = here is not None or _WILDCARDS.search(path)
+        if not is_named_here or "://" in path.removeprefix("file:") or "{" in path:
             raise UsageError(
-                f"--follow reads files of this machine, and {path} is elsewhere.",
-                "Leave --follow out, or run kipctl where the files are written.",
+                f"--follow reads files of this machine, and {path} names none.",
+                "Leave --follow out, or run kipctl where the files are written, and name them "
+                "without {a,b}.",
             )
         if here is not None and any(here.glob("_pack.*.json")):
             raise UsageError(

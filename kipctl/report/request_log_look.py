@@ -8,6 +8,7 @@ from kipctl.report.plan_tables import duration
 from kipctl.report.request_log_answer import finding_sentence
 from kipctl.severity import Severity
 
+_CLOCKS_APART_S = 60.0
 _TOLD_APART_BY = "id", "severity", "software", "version"
 
 
@@ -26,7 +27,13 @@ def look_sentences(
     said = f"{counted(lines, 'line')} more, {now['lines']['read']:,} in all"
     said += f", {broken:,} broken" if broken else ""
     said += f"; {counted(errors, 'error')} to Produce and Fetch"
-    yield f"{said}." if behind is None else f"{said}; {duration(behind)} behind."
+    yield f"{said}{'' if behind is None else _behind(behind)}."
+
+
+def _behind(seconds: float) -> str:
+    if seconds > -_CLOCKS_APART_S:
+        return f"; {duration(max(0.0, seconds))} behind"
+    return f"; their times are {duration(-seconds)} ahead of this machine's clock: see --timezone"
 
 
 def _findings(document: RequestLogAnalysis) -> Mapping[tuple[object, ...], LoggedFinding]:

@@ -192,13 +192,14 @@ class Exchange:
         """An answer came; returns what the client is to get for it."""
         if not self._flights:
             raise MalformedFrame("an answer that nobody asked for")
-        flight = self._flights.popleft()
+        flight = self._flights[0]  # what is no answer to it leaves it under way
         size = len(frame)
         if size < 8:
             raise MalformedFrame(f"an answer of {size - 4} bytes")
         (correlation,) = _INT32.unpack_from(frame, 4)
         if correlation != flight.correlation_id:
             raise MalformedFrame(f"an answer to request {correlation}, not {flight.correlation_id}")
+        self._flights.popleft()
         if flight.client.unreachable:
             flight.client.unreachable.answered(self._route.broker)
         frame = self._answer(flight, frame, now_us)

@@ -187,7 +187,7 @@ def test_a_client_that_does_not_start_is_tried_with_one_rule_and_what_it_lacks_i
     assert said.status == 4, said
     assert said.out.count("NOT REACHED") == 1
     assert "did not send or read enough within 1 s" in said.out
-    assert "API 68, version 1, Produce version 2 (but 3 to " in " ".join(said.out.split())
+    assert "API 68, version 1, Produce version 2 (served: 3 to " in " ".join(said.out.split())
 
 
 def test_who_is_not_told_its_rack_is_not_held_against_it() -> None:

@@ -282,7 +282,7 @@ def test_what_nobody_knows_ends_the_connection_and_is_noted(cluster: Cluster) ->
     assert "API 99" in read_call(strange, 0, 1, 0, REQUESTS, dict(VERSIONS)).unknown
     old = b"\0\0\0\2" + frame[4:]
     unserved = read_call(old, 0, 1, 0, REQUESTS, dict(VERSIONS)).unknown
-    assert unserved == f"Produce version 2 (but 3 to {VERSIONS[0][1]})"
+    assert unserved == f"Produce version 2 (served: 3 to {VERSIONS[0][1]})"
     longer = read_call(frame + bytes(3), 0, 1, 0, REQUESTS, dict(VERSIONS))
     assert (longer.request, longer.left_over) == (metadata_request([]), 3)
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import BinaryIO
 
 import pytest
 from campaigns import as_many, campaign, chance
 
+from kipctl.errors import UsageError
 from kipctl.pipeline.request_log import live_files
 from kipctl.pipeline.request_log.live_files import LiveFiles, Piece, pieces_of
 
@@ -168,6 +170,44 @@ def test_a_file_that_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     log.write_text(written(requests(1, 1)))
     with pytest.raises(FileNotFoundError, match="was removed while it was read"):
         Reader(log).look(log.unlink)
+
+
+def test_the_log_of_another_broker_beside_it_is_not_what_it_was_before(tmp_path: Path) -> None:
+    log, other = tmp_path / "broker-1.log", tmp_path / "broker-10.log"
+    log.write_text(written(requests(1, 1)))
+    reader = Reader(log)
+    reader.look()
+    for name in (other.name, "broker-1-gc.log", "broker-1b.log"):
+        (tmp_path / name).write_text(written(requests(50, 51)))
+    log.rename(tmp_path / "broker-1-20260131.log")
+    log.write_text(written(requests(2, 2)))
+    assert reader.look() == requests(2, 2)
+
+
+def test_paths_are_named_as_spark_takes_them(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(written(requests(1, 1)))
+    (tmp_path / "_b.log").write_text(written(requests(2, 2)))
+    for path in (f"file:{tmp_path}", f"file://{tmp_path}/*.log"):
+        assert [Path(file.path).name for file in LiveFiles([path]).found().values()] == ["a.log"]
+
+
+def test_a_file_that_is_closed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not so what lies beside the one that is named."""
+    log = tmp_path / "request.log"
+    for name in (log.name, "request.log.1"):
+        (tmp_path / name).write_text(written(requests(1, 1)))
+    closed = [f"{log}.1"]
+
+    def open_or_refuse(path: str, mode: str) -> BinaryIO:
+        if path in closed:
+            raise PermissionError(path)
+        return Path(path).open("rb")
+
+    monkeypatch.setattr(live_files, "open", open_or_refuse, raising=False)
+    assert Reader(log).look() == requests(1, 1)
+    closed.append(str(log))
+    with pytest.raises(UsageError, match=r"request\.log cannot be read: permission denied"):
+        Reader(log).look()
 
 
 def test_a_file_without_requests_at_first_is_another_one_by_its_place(tmp_path: Path) -> None:

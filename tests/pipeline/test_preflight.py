@@ -57,15 +57,25 @@ def test_what_cannot_be_looked_at_is_not_little(tmp_path: Path) -> None:
     ("path", "master", "why"),
     [
         ("logs", "spark://127.0.0.1:7077", "executors elsewhere"),
-        ("s3a://bucket/logs", "local[*]", "is elsewhere"),
+        ("s3a://bucket/logs", "local[*]", "names none"),
+        ("s3a://bucket/*", "local[*]", "names none"),
+        ("{a,b}.log", "local[*]", "names none"),
         ("packed", "local[2]", "is a pack"),
     ],
 )
-def test_what_is_not_followed(tmp_path: Path, path: str, master: str, why: str) -> None:
+def test_what_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, master: str, why: str
+) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "packed").mkdir()
     (tmp_path / "packed" / "_pack.1.json").touch()
     named = path if "://" in path else str(tmp_path / path)
     with pytest.raises(UsageError, match=why):
         check_followed([str(tmp_path / "logs"), named], Place(master))
-    check_followed([str(tmp_path / "logs"), str(tmp_path / "*.log")], Place())
+    logs = str(tmp_path / "logs")
+    with pytest.raises(UsageError, match="--scratch"):
+        check_followed([logs], Place(scratch="file:/shared"))
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with pytest.raises(UsageError, match="names none"):
+        check_followed(["not-here.log"], Place())
+    check_followed([logs, f"file://{logs}", str(tmp_path / "*.log"), f"file:{tmp_path}/*"], Place())

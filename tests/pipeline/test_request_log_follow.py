@@ -36,6 +36,7 @@ def looks_at(
     left = [*steps]
 
     def tell(look: Look) -> None:
+        assert look.document is not None
         seen.append(look.document)
         if left:
             left.pop(0)()
@@ -156,6 +157,35 @@ def test_rows_of_many_batches_are_put_together(
         document = followed.document()
     assert [look["lines"]["read"] for look in looks] == [50, 100, 150]
     assert document == analyse(read_request_log(spark, [str(log)]))
+
+
+def test_what_was_read_is_told_though_reading_failed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, lines = tmp_path / "request.log", next(iter(TEXTS.values())).splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:50]))
+    looks: list[Look] = []
+
+    def tell(look: Look) -> None:
+        looks.append(look)
+        monkeypatch.setattr(follow, "read_text", lambda *args: {}["the disk"])
+        log.write_bytes(b"".join(lines[:100]))
+
+    with following(spark, [str(log)]) as followed:
+        failed = followed.until(lambda _: False, tell)
+        document = followed.document()
+    assert isinstance(failed, PipelineError)
+    assert "the disk" in failed.what
+    assert len(looks) == 1
+    assert document["lines"]["read"] == 50
+
+
+def test_lines_without_requests_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "request.log").write_text("started\n" * 3)
+    looks: list[Look] = []
+    with following(spark, [str(tmp_path)]) as followed:
+        followed.until(lambda _: bool(looks), looks.append)
+    assert [(look.document, look.lines) for look in looks] == [(None, 3)]
 
 
 def test_what_cannot_be_followed(spark: SparkSession, tmp_path: Path) -> None:

@@ -232,6 +232,7 @@ def test_what_kipctl_did_itself_stands_apart(made: RequestLogAnalysis) -> None:
         (3, 0, False, False),
         (3, 0, True, True),
         (11, 1, True, False),  # of 4.0.0 alone, KAFKA-19444
+        (11, 2, True, True),
         (68, 0, False, False),
     ],
 )

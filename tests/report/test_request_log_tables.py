@@ -147,3 +147,5 @@ def test_a_look_says_what_is_new() -> None:
         "metadata-storm (warning): new 1",
         "1,200 lines more, 1,280 in all, 12 broken; 0 errors to Produce and Fetch.",
     ]
+    (said,) = look_sentences(more, more, -7200.0)
+    assert said.endswith("; their times are 2.0 h ahead of this machine's clock: see --timezone.")

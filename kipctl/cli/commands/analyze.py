@@ -21,7 +21,9 @@ from kipctl.cli.options import (
     option,
     started_spark,
 )
+from kipctl.counts import counted
 from kipctl.durations import Duration
+from kipctl.errors import KipctlError
 from kipctl.pipeline.keys import LOG_KEYS, RUN_KEYS
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, paragraphs
@@ -172,9 +174,10 @@ def request_log(
             make_new(spark, save)
         if follow:
             with following(spark, path, question, zones, period, brokers) as written:
-                _show_looks(environment, written)
+                failed = _show_looks(environment, written)
                 document = written.document(save)
         else:
+            failed = None
             log = read_request_log(spark, path, zones, period, brokers, by_time=html is not None)
             document = analyse(log, question, save)
             in_time = over_time(log) if html else []
@@ -194,10 +197,12 @@ def request_log(
     tables = request_log_tables(document)
     report = Report("analyze request-log", document, tables, opening=opening, fits_screen=True)
     environment.report(report, output)
+    if failed:
+        raise failed
 
 
-def _show_looks(environment: Environment, log: "Following") -> None:
-    """Say what is new in the log, until a signal to end."""
+def _show_looks(environment: Environment, log: "Following") -> KipctlError | None:
+    """Say what is new in the log, until a signal to end; returns what ended it before."""
     from kipctl.report.request_log_look import look_sentences
     from kipctl.signals import noted_signals
 
@@ -206,13 +211,17 @@ def _show_looks(environment: Environment, log: "Following") -> None:
     def tell(look: "Look") -> None:
         nonlocal before
         at = datetime.now().isoformat(sep=" ", timespec="seconds")
+        if look.document is None:
+            lines = counted(look.lines, "line")
+            environment.message(f"{at} {lines}, none of them a request that was answered.")
+            return
         for sentence in look_sentences(before, look.document, look.behind):
             environment.message(f"{at} {sentence}")
         before = look.document
 
-    with noted_signals() as has_ended:
+    with noted_signals(then_raises=True) as has_ended:
         environment.message("Ctrl-C (or SIGTERM) ends it, and prints what was found.")
-        log.until(has_ended, tell)
+        return log.until(has_ended, tell)
 
 
 def _names(options: list[str]) -> tuple[str, ...]:

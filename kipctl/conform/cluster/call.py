@@ -137,7 +137,7 @@ def read_call(
     low, high = max(low, first), min(high, last)
     if not low <= version <= high:
         name = asked.__name__.removesuffix("Request")
-        call.unknown = f"{name} version {version} (but {low} to {high})"
+        call.unknown = f"{name} version {version} (served: {low} to {high})"
         return call
     body = Reader(frame)
     body.take(_HEAD.size + max(0, size))

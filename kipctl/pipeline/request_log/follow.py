@@ -21,8 +21,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kipctl.documents.analysis import RequestLogAnalysis
-from kipctl.errors import UsageError
+from kipctl.errors import KipctlError, UsageError
+from kipctl.pipeline.failures import failure_of
 from kipctl.pipeline.jvm import of_table, schema_of
+from kipctl.pipeline.launch import log_path
 from kipctl.pipeline.period import ALWAYS, Period
 from kipctl.pipeline.request_lines.envelope import PIECES
 from kipctl.pipeline.request_lines.rows import ROWS, Kind
@@ -55,10 +57,12 @@ _MOST_FOLDERS = 16
 
 
 class Look(NamedTuple):
-    """What was known at a moment: the document, and how far reading is `behind` (seconds since the
-    last answer that was read, by the broker's clock; None where no line tells a time)."""
+    """What was known at a moment: the document (None before a request was read), how many `lines`
+    were read, and how far reading is `behind`: seconds since the last answer that was read, by the
+    broker's clock; None where no line tells a time."""
 
-    document: RequestLogAnalysis
+    document: RequestLogAnalysis | None
+    lines: int
     behind: float | None
 
 
@@ -74,10 +78,13 @@ def following(
     """Logs at paths of this machine that are still written; the others are as of
     `read_request_log`. What was read is forgotten at the end."""
     check_period(period)
-    with TemporaryDirectory(prefix="kipctl-follow-") as folder:
+    # A JVM that is being ended may still write there.
+    with TemporaryDirectory(prefix="kipctl-follow-", ignore_cleanup_errors=True) as folder:
         live = LiveFiles(paths)
-        live.found()  # what has come later is known by that
-        kept = _Rows(spark, Path(folder, "rows"), live, timezones, period)
+        zoned = [(LiveFiles([path]), zone) for path, zone in timezones.at]
+        for files in (live, *(files for files, _ in zoned)):
+            files.found()  # what has come later is known by that
+        kept = _Rows(spark, Path(folder, "rows"), live, zoned, timezones, period)
         spark.dataSource.register(LiveLogs)
         source = spark.readStream.format(NAME).option(PATHS, json.dumps(list(paths)))
         since = earliest_us(period.since) if period.since else 0
@@ -98,28 +105,37 @@ class Following:
     _told: int = 0
     _document: RequestLogAnalysis | None = None
 
-    def until(self, has_ended: Callable[[float], bool], tell: Callable[[Look], None]) -> None:
+    def until(
+        self, has_ended: Callable[[float], bool], tell: Callable[[Look], None]
+    ) -> KipctlError | None:
         """Read until `has_ended` (that waits up to so many seconds) says so; `tell` has a look
-        after each batch, or some, if the look before took longer. Raises UsageError for lines that
-        cannot be followed, and PySparkException."""
+        after each batch, or some, if the look before took longer.
+
+        Returns what ended it before that, with what was read until then still there. Raises it, and
+        UsageError for lines that cannot be followed, if nothing was read.
+        """
         query = self._lines.trigger(processingTime=f"{_EVERY_S} seconds").start()
         try:
             while query.isActive and not has_ended(_WAIT_S):
                 if self._told < self.batches:
                     self._look(tell)
-            if failed := self._kept.failed or query.exception():
+            failed = self._kept.failed or query.exception()
+            if failed and not self.batches:
                 raise failed
+            if failed is None or isinstance(failed, KipctlError):
+                return failed
+            return failure_of(failed, log_path(), has_ended=False)
         finally:
             query.stop()
 
     def _look(self, tell: Callable[[Look], None]) -> None:
         self._told = self.batches
         rows = self._kept.rows()
-        if not rows.summary.lines[Kind.PARSED]:
-            return
-        self._document = analyse(log_of(self._name, rows, self._broker_at), self._question)
+        if rows.summary.lines[Kind.PARSED]:
+            self._document = analyse(log_of(self._name, rows, self._broker_at), self._question)
         last_us = max((span.last_us for span in rows.summary.spans.values()), default=None)
-        tell(Look(self._document, None if last_us is None else time.time() - last_us / 1e6))
+        behind = None if last_us is None else time.time() - last_us / 1e6
+        tell(Look(self._document, sum(rows.summary.lines.values()), behind))
 
     def document(self, save_to: str | None = None) -> RequestLogAnalysis:
         """What `analyse` has of the lines that were read. Raises what `read_request_log` does."""
@@ -150,6 +166,8 @@ class _Rows:
     spark: SparkSession
     folder: Path
     live: LiveFiles
+    zoned: Sequence[tuple[LiveFiles, str]]
+    """Those of which a zone is told."""
     timezones: Timezones
     period: Period
     batches: int = 0
@@ -218,6 +236,6 @@ class _Rows:
         self._names |= now
 
     def _note_zones(self) -> None:
-        for path, zone in self.timezones.at:
-            for key in LiveFiles([path]).found(self._names):
+        for files, zone in self.zoned:
+            for key in files.found(self._zones):
                 self._zones.setdefault(key, zone)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from glob import escape, glob
+from glob import glob
 from hashlib import blake2b
 from pathlib import Path
 from time import sleep
@@ -20,12 +20,15 @@ from typing import BinaryIO, NamedTuple, cast
 
 import pyarrow as pa
 
+from kipctl.errors import UsageError
 from kipctl.pipeline.files import each_once, is_hidden
 from kipctl.pipeline.request_lines.envelope import MARKER
 from kipctl.pipeline.request_log.files import DATA_OF_KAFKA
 
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _IS_DATA = re.compile(DATA_OF_KAFKA)
+_AS_RENAMED = r"(?:\.|[-_]\d)"
+"""What follows the beginning of a log's name (up to its first point) when it has another name."""
 _HEAD_BYTES = 64 << 10
 """Of a longer first line (Metadata of many partitions) so much tells the file from others."""
 _STEP_BYTES = 64 << 10
@@ -69,7 +72,7 @@ class LiveFiles:
     (since the epoch) are passed over."""
 
     def __init__(self, paths: Sequence[str], earliest_us: int = 0) -> None:
-        self._paths = paths
+        self._paths = [path.removeprefix("file:") for path in paths]
         self._earliest_us = earliest_us
         self._seen: dict[str, _Seen] = {}
         self._older: frozenset[str] | None = None
@@ -84,7 +87,13 @@ class LiveFiles:
         files: dict[str, LiveFile] = {}
         beside: dict[str, LiveFile] = {}
         for path, is_beside in self._listed():
-            if file := self._looked_at(path):
+            try:
+                file = self._looked_at(path)
+            except PermissionError:
+                if is_beside:
+                    continue
+                raise UsageError(f"{path} cannot be read: permission denied.") from None
+            if file:
                 group = beside if is_beside else files
                 group[file.key] = max(file, group.get(file.key, file), key=_rank)
         if self._older is None:
@@ -125,11 +134,12 @@ class LiveFiles:
             at = Path(root.removeprefix("file:"))
             for file in _below(at) if at.is_dir() else [at]:
                 listed.add(str(file))
-        yield from ((path, False) for path in sorted(listed))
+        yield from ((at, False) for at in sorted(listed) if not is_hidden(Path(at).name))
         for path in map(Path, named):
             if not path.is_dir():
                 start = path.name.partition(".")[0]
-                beside = {str(file.absolute()) for file in path.parent.glob(f"{escape(start)}*")}
+                was = re.compile(re.escape(start) + _AS_RENAMED)
+                beside = {str(at.absolute()) for at in path.parent.iterdir() if was.match(at.name)}
                 yield from ((file, True) for file in sorted(beside - listed))
 
     def _looked_at(self, path: str) -> LiveFile | None:
@@ -145,8 +155,12 @@ class LiveFiles:
                     file = LiveFile(key, path, _end_of(raw, path)) if key else None
                     seen = self._seen[path] = _Seen(stat, file)
             return seen.file
-        except (OSError, EOFError):  # it has gone meanwhile, or is being packed
+        except FileNotFoundError:  # it has another name meanwhile, or is gone
             return None
+        except (OSError, EOFError):
+            if Path(path).suffix in _PACKED:  # it is being packed
+                return None
+            raise
 
 
 def pieces_of(

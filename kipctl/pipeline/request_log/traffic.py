@@ -70,10 +70,11 @@ def talker_counts(calls: DataFrame) -> DataFrame:
 
 def deprecated_counts(calls: DataFrame) -> DataFrame:
     """Requests of clients in versions that Kafka 4 refuses, by what it takes, or as their broker
-    says: one from 3.7 on does. Up to 3.9.1 it says so of JoinGroup too (KAFKA-19494)."""
+    says: one from 3.7 on does. Up to 3.9.1 it says so of JoinGroup 0 and 1 too (KAFKA-19444)."""
     least = F.create_map(*map(F.lit, chain.from_iterable(LEAST_OF_KAFKA_4.items())))
     is_too_old = F.col("api_version") < F.try_element_at(least, "api_key")
-    is_told = F.col("is_deprecated") & (F.col("api_key") != int(ApiKey.JOIN_GROUP))
+    is_join = F.col("api_key") == int(ApiKey.JOIN_GROUP)
+    is_told = F.col("is_deprecated") & ~(is_join & (F.col("api_version") < 2))
     is_refused = is_told | F.coalesce(is_too_old, F.lit(False))
     of_clients = calls.filter((F.col("origin") == "client") & is_refused)
     keys = ("cluster", *SOFTWARE, "client", "api", "api_version")
