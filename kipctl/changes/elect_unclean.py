@@ -72,24 +72,26 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
 
     def refuse(self, context: ChangeContext, seen: UncleanProposal) -> None:
         if not context.force:
-            require_lost_for_good(seen.found)
+            require_lost_for_good(seen.leaderless)
 
     def announce(self, context: ChangeContext, seen: UncleanProposal) -> None:
         context.ui.unclean_election(seen, is_result=False)
 
     def question(self, seen: UncleanProposal) -> str:
+        total = len(seen.chosen.partitions)
         return (
-            f"{counted(len(seen.found), 'partition', 'have', total=len(seen.chosen.partitions))} no"
-            " leader. An unclean election loses for good the records that the elected replica does"
-            " not have. Elect them?"
+            f"{counted(len(seen.leaderless), 'partition', 'have', total=total)} no leader. An"
+            " unclean election loses for good the records that the elected replica does not have."
+            " Elect them?"
         )
 
     def typed(self, seen: UncleanProposal) -> str:
-        return str(len(seen.found))
+        return str(len(seen.leaderless))
 
     def look_again(self, run: ChangeRun, seen: UncleanProposal) -> UncleanProposal:
         """What was confirmed is these leaders, and no greater loss."""
-        cluster, shown = run.context.cluster, {partition.id: partition for partition in seen.found}
+        cluster = run.context.cluster
+        shown = {partition.id: partition for partition in seen.leaderless}
         # A broker may be back: what has a leader again loses nothing.
         now = refresh_snapshot(cluster, {id.topic for id in shown}).only(shown)
         before = now.only(partition.id for partition in now.leaderless)
@@ -115,7 +117,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
 
     @contextmanager
     def recorded(self, run: ChangeRun, again: UncleanProposal) -> Iterator[Entry | None]:
-        if not again.found:
+        if not again.leaderless:
             yield None
             return
         chosen = again.chosen
@@ -129,7 +131,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
         )
 
     def title(self, again: UncleanProposal) -> str:
-        return f"Electing leaders of {counted(len(again.found), 'partition')}"
+        return f"Electing leaders of {counted(len(again.leaderless), 'partition')}"
 
     def execute(self, run: ChangeRun, again: UncleanProposal) -> UncleanResult:
         cluster, before = run.context.cluster, again.chosen
@@ -172,7 +174,8 @@ def _put_in_order(run: ChangeRun, again: UncleanProposal) -> None:
     """Put the replicas first that are to lead, as the controller takes the first live one; the
     order of before is in the journal."""
     cluster = run.context.cluster
-    plan = plan_to(again.chosen, {partition.id: partition.replicas for partition in again.found})
+    wanted = {partition.id: partition.replicas for partition in again.leaderless}
+    plan = plan_to(again.chosen, wanted)
     if not plan.moves:
         return
     moved = again.chosen.only(move.id for move in plan.moves)

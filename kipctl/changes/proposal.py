@@ -115,20 +115,20 @@ class ElectionProposal:
 
 @dataclass(frozen=True)
 class UncleanProposal:
-    """An unclean election of the partitions `found` without a leader, of those `chosen`.
+    """An unclean election of the partitions `leaderless` without a leader, of those `chosen`.
 
     `transactions` are those that readers of committed records will meet; `skipped` those of which
     more would be lost by now than was confirmed.
     """
 
     chosen: Snapshot
-    found: tuple[LeaderlessPartition, ...]
+    leaderless: tuple[LeaderlessPartition, ...]
     transactions: OpenTransactions = NO_TRANSACTIONS
     skipped: tuple[SkippedPartition, ...] = ()
 
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
-        return tuple(partition.id for partition in self.found)
+        return tuple(partition.id for partition in self.leaderless)
 
 
 @dataclass(frozen=True, slots=True)

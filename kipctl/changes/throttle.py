@@ -139,9 +139,7 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
                 f"{move.id.partition}:{replica}" for replica in replicas
             )
     # A partition may be copied in several phases.
-    lists = {
-        setting: ",".join(dict.fromkeys(replicas)) for setting, replicas in sorted(entries.items())
-    }
+    lists = {at: ",".join(dict.fromkeys(replicas)) for at, replicas in sorted(entries.items())}
     return lists | rates_of(brokers & set(alive), rate)
 
 
@@ -291,38 +289,30 @@ def way_back(
     (None: not known). A rate that belonged to a reassignment which has ended is not set again. Of a
     list of replicas what was added is taken out. A pure function.
     """
-    others = [
-        other for throttle in kept for other in throttle.changes if other.setting == change.setting
-    ]
-    is_needed = busy is None or change.setting.name in map(str, busy)
-    if change.setting.config not in ALL_RATES:
+    setting = change.setting
+    others = [other for throttle in kept for other in throttle.changes if other.setting == setting]
+    is_needed = busy is None or setting.name in map(str, busy)
+    if setting.config not in ALL_RATES:
         if now is None:  # it may only not be shown yet
-            return WayBack(change.setting, is_left=change.before is not None)
+            return WayBack(setting, is_left=change.before is not None)
         if change.is_own(now):
-            return WayBack(change.setting, others[0].during if others else change.before)
+            return WayBack(setting, others[0].during if others else change.before)
         under = {entry for other in others for entry in _entries(other.during)}
         added = set(_entries(change.during)) - set(_entries(change.before)) - under
-        return WayBack(change.setting, without_replicas(now, added))
+        return WayBack(setting, without_replicas(now, added))
     # A broker may not have heard yet of what was set: then it shows what it had before.
     if change.is_own(now) or now == change.before:
         if others:
-            return WayBack(change.setting, others[0].during)
+            return WayBack(setting, others[0].during)
         if change.of_another and busy is not None and not is_needed:
-            return WayBack(
-                change.setting,
-                said=f"{change.setting} was {format_rate(change.before)}, of a reassignment that"
-                " has ended since: it is not set again.",
-            )
-        return WayBack(change.setting, change.before)
+            was = f"{setting} was {format_rate(change.before)}, of a reassignment that has ended"
+            return WayBack(setting, said=f"{was} since: it is not set again.")
+        return WayBack(setting, change.before)
     if now is None or any(other.is_own(now) for other in others):
-        return WayBack(change.setting, is_left=True)
-    return WayBack(
-        change.setting,
-        is_left=True,
-        said=f"somebody else has set it to {format_rate(now)}"
-        + (", and data is still copied there: it stays" if is_needed else ""),
-        is_left_over=not is_needed,
-    )
+        return WayBack(setting, is_left=True)
+    said = f"somebody else has set it to {format_rate(now)}"
+    said += ", and data is still copied there: it stays" if is_needed else ""
+    return WayBack(setting, is_left=True, said=said, is_left_over=not is_needed)
 
 
 def format_rate(value: str | None) -> str:

@@ -120,12 +120,12 @@ class OpenTransaction:
 class OpenTransactions:
     """Those on some partitions, by partition and start; `unknown` says what could not be asked."""
 
-    found: tuple[OpenTransaction, ...] = ()
+    open: tuple[OpenTransaction, ...] = ()
     unknown: tuple[str, ...] = ()
 
     @property
     def hanging(self) -> tuple[OpenTransaction, ...]:
-        return tuple(transaction for transaction in self.found if transaction.is_hanging)
+        return tuple(transaction for transaction in self.open if transaction.is_hanging)
 
 
 def open_transactions(open_ones: Open, known: Coordinators) -> tuple[OpenTransaction, ...]:

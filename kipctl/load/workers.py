@@ -241,10 +241,8 @@ def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
             from kipctl.measure.worker import work
         except ImportError as missing:
             context.allGather("failed")
-            python, name = (
-                f"{sys.executable} on {socket.gethostname()}",
-                missing.name or str(missing),
-            )
+            python = f"{sys.executable} on {socket.gethostname()}"
+            name = missing.name or str(missing)
             what = f"The Python of Spark's executors, {python}, has no module {name!r}."
             yield json.dumps({"status": lacks, "what": what, "next_step": next_step}).encode()
             return

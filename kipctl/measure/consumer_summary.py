@@ -227,7 +227,7 @@ def brokers(run: MeasuredConsume) -> list[ReadFrom]:
 def flip_groups(run: MeasuredConsume) -> list[FlipsDocument]:
     """Flips that are alike, in the order of their first."""
     groups: dict[tuple[int, int, str], list[Flip]] = {}
-    for flip in run.answers.flips.found:
+    for flip in run.answers.flips.all:
         groups.setdefault((flip.from_broker, flip.to_broker, flip.why), []).append(flip)
     return [
         {

@@ -37,13 +37,13 @@ class Flips:
 
     def __init__(self, lost: IntRows) -> None:
         self._lost = lost
-        self._found: list[Flip] = []
+        self._flips: list[Flip] = []
         self._open = np.empty((0, len(COLUMNS["reads"])), dtype=np.int64)
 
     @property
-    def found(self) -> list[Flip]:
+    def all(self) -> list[Flip]:
         """In the order of time."""
-        return sorted(self._found, key=lambda flip: flip.time_us)
+        return sorted(self._flips, key=lambda flip: flip.time_us)
 
     def add(self, reads: IntRows) -> None:
         """Take further rows, each partition's in the order of time."""
@@ -54,7 +54,7 @@ class Flips:
         before, after = has_records[:-1], has_records[1:]
         is_flip = (whose[before] == whose[after]).all(axis=1) & (broker[before] != broker[after])
         for first, last in zip(before[is_flip].tolist(), after[is_flip].tolist(), strict=True):
-            self._found.append(self._flip(rows[first : last + 1]))
+            self._flips.append(self._flip(rows[first : last + 1]))
         self._open = _still_open(rows, has_records)
 
     def _flip(self, rows: IntRows) -> Flip:

@@ -122,10 +122,10 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """A table's schema in Arrow's terms."""
     arrow = {spark: arrow for arrow, spark in _TYPES.items()} | {DoubleType(): pa.float64()}
 
-    def of(kind: DataType) -> pa.DataType:
+    def arrow_type(kind: DataType) -> pa.DataType:
         return pa.struct(list(arrow_schema(kind))) if isinstance(kind, StructType) else arrow[kind]
 
-    return pa.schema([(field.name, of(field.dataType)) for field in schema])
+    return pa.schema([(field.name, arrow_type(field.dataType)) for field in schema])
 
 
 def open_runs(

@@ -275,18 +275,18 @@ def _of_runs(trace: Trace, names: Iterable[str]) -> Trace:
     if kept == {run.name for run in trace.runs}:
         return trace
 
-    def of(frame: DataFrame) -> DataFrame:
+    def narrowed(frame: DataFrame) -> DataFrame:
         return frame.filter(F.col("run").isin(sorted(kept)))
 
     return replace(
         trace,
         runs=tuple(run for run in trace.runs if run.name in kept),
-        batches=of(trace.batches),
-        rpcs=of(trace.rpcs),
-        redirects=of(trace.redirects),
-        reads=of(trace.reads),
-        moves=of(trace.moves) if trace.moves is not None else None,
-        actions=of(trace.actions),
+        batches=narrowed(trace.batches),
+        rpcs=narrowed(trace.rpcs),
+        redirects=narrowed(trace.redirects),
+        reads=narrowed(trace.reads),
+        moves=narrowed(trace.moves) if trace.moves is not None else None,
+        actions=narrowed(trace.actions),
     )
 
 

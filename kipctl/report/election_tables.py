@@ -80,7 +80,7 @@ def unclean_report(
             for broker in partition.may_come_back
         }
     )
-    by_id, open_ones = transactions_table("Transactions on them", transactions.found, access)
+    by_id, open_ones = transactions_table("Transactions on them", transactions.open, access)
     table = Table(
         "Without a leader",
         (
@@ -161,7 +161,7 @@ def elected_report(moved: Report, done: "UncleanResult", access: "Access") -> Re
     held, now = done.held_up, done.after.by_id
     stand = sorted(held.stands)
     table, open_ones = transactions_table(
-        "Transactions open on them", held.transactions.found, access
+        "Transactions open on them", held.transactions.open, access
     )
     said = [
         f"The last stable offset of {id} is {stable:,}, its high watermark {end:,}."

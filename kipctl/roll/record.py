@@ -90,10 +90,10 @@ class RollOptions:
         """With the restarter of `now`, if it has one, and those of its fields, and its guard's,
         that are given."""
 
-        def of(options: Any) -> dict[str, Any]:
+        def given_of(options: Any) -> dict[str, Any]:
             return {f.name: getattr(options, f.name) for f in fields(options) if f.name in given}
 
-        how = replace(self, **of(now), guard=replace(self.guard, **of(now.guard)))
+        how = replace(self, **given_of(now), guard=replace(self.guard, **given_of(now.guard)))
         if now.restarter is None:
             return how
         return replace(

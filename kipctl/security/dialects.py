@@ -70,10 +70,8 @@ _LOGIN_HANDLER, _CLIENT_HANDLER = (
     f"sasl.{handler}.callback.handler.class" for handler in ("login", "client")
 )
 _OF_JAAS = {"oauth.client.id": "clientId", "oauth.client.secret": "clientSecret"}
-_STRIMZI, _JAVAS_HANDLER = (
-    "io.strimzi.",
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
-)
+_STRIMZI = "io.strimzi."
+_JAVAS_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 _OAUTHBEARER = "OAUTHBEARER"
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

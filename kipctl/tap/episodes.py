@@ -97,7 +97,7 @@ class _Over(NamedTuple):
     """An episode that is over, until it is known whether the client asks for Metadata."""
 
     about: About
-    one: _Open
+    state: _Open
     end: End
     until_us: int
     doubts: tuple[Doubt, ...]
@@ -109,7 +109,7 @@ class _Carried:
 
     way: Way
     until_us: int
-    found: int
+    taken_by: int
     """The broker that took it."""
     refused_over: dict[int, int]
     """As of `_Open`."""
@@ -187,7 +187,7 @@ class Episodes:
                 # Another process of its name may be at the older leader still.
                 was_there = carried.until_us - _LOOKED_AT_US < sent_us - PAUSE_US
                 was_there &= carried.refused_over.get(way.broker) == way.connection
-                episode.is_undone = was_there and carried.found == known[0] != way.broker
+                episode.is_undone = was_there and carried.taken_by == known[0] != way.broker
             self.open[about] = _Open(
                 episode,
                 way.broker,
@@ -284,7 +284,7 @@ class Episodes:
         """The client asks for Metadata."""
         self._looked_us = now_us
         self._awaited.add(request)
-        for state in (*self.open.values(), *(over.one for over in self.over)):
+        for state in (*self.open.values(), *(over.state for over in self.over)):
             state.episode.is_refreshed = True
 
     def metadata_over(self, request: Hashable, now_us: int) -> None:
@@ -319,7 +319,7 @@ class Episodes:
         """Note what was over by then: what the client was to do by now, it did not do."""
         while self.over and self.over[0].until_us <= until_us:
             over = self.over.popleft()
-            episode = over.one.episode
+            episode = over.state.episode
             episode.is_refreshed = bool(episode.is_refreshed)
             self._note(over)
 
@@ -346,7 +346,7 @@ class Episodes:
                 *(self._open_fact(about, state, now_us) for about, state in self.open.items()),
                 *(
                     EpisodeFact.of(
-                        over.about.api, over.one.episode, over.end, over.until_us, over.doubts
+                        over.about.api, over.state.episode, over.end, over.until_us, over.doubts
                     )
                     for over in self.over
                 ),

@@ -318,10 +318,8 @@ class Cluster:
                 f"The cluster refuses Metadata: {error_text(response.error_code)}.",
                 "Try again; if it stays, look into the brokers' logs.",
             )
-        cluster_id, hosts = (
-            response.cluster_id or "",
-            [broker.host for broker in response.brokers],
-        )
+        cluster_id = response.cluster_id or ""
+        hosts = [broker.host for broker in response.brokers]
         self.access.identify(cluster_id)
         self.access.products.add(product_of(cluster_id, hosts, apis))
         self._nodes = {broker.node_id: broker for broker in response.brokers}

@@ -18,11 +18,9 @@ from kipctl.security.settings import (
 )
 from kipctl.transport.clusters import NamedCluster, clusters_file, named_clusters
 
-BOOTSTRAP, CLUSTER, CONFIG = (
-    "KIPCTL_BOOTSTRAP_SERVER",
-    "KIPCTL_CLUSTER",
-    "KIPCTL_COMMAND_CONFIG",
-)
+BOOTSTRAP = "KIPCTL_BOOTSTRAP_SERVER"
+CLUSTER = "KIPCTL_CLUSTER"
+CONFIG = "KIPCTL_COMMAND_CONFIG"
 _WITHOUT_PROTOCOL = (
     "There is no security.protocol, and without it, as with Java's clients, no TLS and no login:"
 )

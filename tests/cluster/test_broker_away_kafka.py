@@ -101,10 +101,8 @@ def test_a_broker_gets_its_leaders_when_it_has_copied_what_it_missed(
     """It has all of the small topic at once, and is held up with the big one."""
     small, big = make_topic("small", [[3, 1], [3, 2], [3, 1]]), make_topic("big", [[1, 3], [2, 3]])
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
-    replicas, rate = (
-        "follower.replication.throttled.replicas",
-        "follower.replication.throttled.rate",
-    )
+    replicas = "follower.replication.throttled.replicas"
+    rate = "follower.replication.throttled.rate"
 
     def configure(topic_has: str | None, broker_has: str | None) -> None:
         """With another client than kipctl."""

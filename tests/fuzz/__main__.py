@@ -58,7 +58,7 @@ def _fuzz(name: str, options: argparse.Namespace, seconds: float, keep: Path) ->
         f" ({slowest}, case {case}); peak memory {peak >> 10} MiB",
         flush=True,
     )
-    for finding in tally.found.values():
+    for finding in tally.failures.values():
         path = keep / quote(f"{name},{finding.reader},{finding.case}")
         path.write_bytes(finding.content)
         print(
@@ -68,7 +68,7 @@ def _fuzz(name: str, options: argparse.Namespace, seconds: float, keep: Path) ->
             f"Again: python tests/fuzz --again {path}\n",
             flush=True,
         )
-    return len(tally.found)
+    return len(tally.failures)
 
 
 def _again(path: Path) -> int:

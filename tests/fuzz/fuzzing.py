@@ -89,7 +89,7 @@ class Tally:
     """`read`, or the name of the declared error."""
     slowest: tuple[float, str, int] = (0.0, "", -1)
     """Seconds of processor time, the reader, and the case."""
-    found: dict[str, Found] = field(default_factory=dict)
+    failures: dict[str, Found] = field(default_factory=dict)
     """By the place of the fault."""
 
     @property
@@ -171,9 +171,9 @@ def fuzz(
             end = fault_in(reader, content, is_measured=True)
         tally.slowest = max(tally.slowest, (time.process_time() - began, name, number))
         if isinstance(end, Fault):
-            if end.place not in tally.found:
+            if end.place not in tally.failures:
                 shortest = shrunk(reader, content, end)
-                tally.found[end.place] = Found(end, name, number, shortest)
+                tally.failures[end.place] = Found(end, name, number, shortest)
             end = "FAULT"
         tally.ends[end] += 1
     return tally

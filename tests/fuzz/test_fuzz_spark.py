@@ -17,4 +17,4 @@ def test_whatever_is_in_a_log_it_is_analysed_or_refused(
 ) -> None:
     readers = readers_of_logs(spark, tmp_path / "logs")
     tally = fuzz("logs", readers, SEED, range(as_many(1, 100)), Tally())
-    assert [(finding.fault, finding.reader) for finding in tally.found.values()] == []
+    assert [(finding.fault, finding.reader) for finding in tally.failures.values()] == []

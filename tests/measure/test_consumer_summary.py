@@ -101,7 +101,7 @@ def test_why_a_partition_came_from_another_broker(
     between: list[dict[str, int]], rpcs: list[dict[str, int]], why: str
 ) -> None:
     run = measured([read(1, 1), *between, read(5, 2), read(6, 2)], rpcs)
-    assert [(f.from_broker, f.to_broker, f.why, f.gap_us) for f in run.answers.flips.found] == [
+    assert [(f.from_broker, f.to_broker, f.why, f.gap_us) for f in run.answers.flips.all] == [
         (1, 2, why, 4000)
     ]
 
@@ -116,7 +116,7 @@ def test_partitions_do_not_mix_and_equal_flips_are_told_once() -> None:
             read(10, 2, partition=3),
         ]
     )
-    assert [f.partition for f in run.answers.flips.found] == [0, 3]
+    assert [f.partition for f in run.answers.flips.all] == [0, 3]
     assert flip_groups(run) == [
         {
             "from_broker": 1,

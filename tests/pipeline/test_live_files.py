@@ -29,7 +29,7 @@ class Reader:
 
     def look(self, meanwhile: Callable[[], None] = lambda: None) -> list[str]:
         """The lines that are new; `meanwhile` happens after it is known where they are."""
-        files = self.files.found(self._end)
+        files = self.files.scan(self._end)
         end = {key: max(file.end, self._end.get(key, 0)) for key, file in files.items()}
         paths = {key: file.path for key, file in files.items()}
         pieces = [*pieces_of(paths, self._end, end, self._most_bytes)]
@@ -156,7 +156,7 @@ def test_a_file_that_is_emptied_while_it_is_read(tmp_path: Path) -> None:
     lines = [f"{request} {'x' * 100_000}" for request in requests(1, 4)]
     log.write_text(written(lines))
     files = LiveFiles([str(log)])
-    [file] = files.found().values()
+    [file] = files.scan().values()
     read = files.lines(Piece(file.key, file.path, 0, file.end))
     first = next(read)
     shutil.copy(log, tmp_path / "request.log.1")
@@ -188,7 +188,7 @@ def test_paths_are_named_as_spark_takes_them(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(written(requests(1, 1)))
     (tmp_path / "_b.log").write_text(written(requests(2, 2)))
     for path in (f"file:{tmp_path}", f"file://{tmp_path}/*.log"):
-        assert [Path(file.path).name for file in LiveFiles([path]).found().values()] == ["a.log"]
+        assert [Path(file.path).name for file in LiveFiles([path]).scan().values()] == ["a.log"]
 
 
 def test_a_file_that_is_closed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,10 +61,8 @@ def test_latency_is_that_of_a_plain_sort(read: tuple[Requests, dict[str, Any]]) 
         name: defaultdict(list) for name in ("by_api", "by_broker", "by_client")
     }
     for request in requests:
-        api, client = (
-            request["requestHeader"]["requestApiKey"],
-            request["requestHeader"]["clientId"],
-        )
+        api = request["requestHeader"]["requestApiKey"]
+        client = request["requestHeader"]["clientId"]
         is_follower = api == 1 and bool(REPLICA.fullmatch(client))
         groups["by_api"][api, is_follower].append(request)
         broker = broker_at.get(request["connection"].split("-")[0])
@@ -112,10 +110,8 @@ def test_bytes_by_client(read: tuple[Requests, dict[str, Any]]) -> None:
     origins = {row["client_id"]: row["origin"] for row in cluster["clients"]}
     plain: Counter[tuple[str, str]] = Counter()
     for request in requests:
-        api, client = (
-            request["requestHeader"]["requestApiKey"],
-            request["requestHeader"]["clientId"],
-        )
+        api = request["requestHeader"]["requestApiKey"]
+        client = request["requestHeader"]["clientId"]
         if origins[client] != "client":
             continue
         if api == 0:

@@ -61,7 +61,7 @@ class Wire:
     def after(self, us: int) -> None:
         self.now += us
 
-    def found(self) -> dict[str, tuple[int, int]]:
+    def findings(self) -> dict[str, tuple[int, int]]:
         """Findings of the only client, with how often they were seen, two seconds and more
         later."""
         self.after(2 * REFRESH_US)

@@ -51,13 +51,13 @@ def moved(wire, times: int, after_us: int, asks: bool = True) -> None:
 @pytest.mark.parametrize("asks", [True, False])
 def test_a_client_that_follows_hints_and_asks_for_metadata_has_no_finding(wire, asks):
     moved(wire, 20, 2000, asks)
-    assert wire.found() == ({} if asks else {"hint-no-refresh": (20, 20)})
+    assert wire.findings() == ({} if asks else {"hint-no-refresh": (20, 20)})
 
 
 @pytest.mark.parametrize("times", [19, 20])
 def test_twenty_waits_are_a_client_that_waits(wire, times):
     moved(wire, times, BACKOFF_US)
-    assert wire.found() == ({"hint-waited": (20, 20)} if times == 20 else {})
+    assert wire.findings() == ({"hint-waited": (20, 20)} if times == 20 else {})
 
 
 def test_a_loop_is_told_while_it_lasts(wire):
@@ -70,9 +70,9 @@ def test_a_loop_is_told_while_it_lasts(wire):
     wire.observer.tick(wire.now)
     (sign,) = wire.observer.signs.last
     assert (sign.finding, sign.topic, sign.partition, sign.broker) == ("hint-hot-loop", TOPIC, 0, 1)
-    assert wire.found() == {"hint-hot-loop": (1, 1)}
+    assert wire.findings() == {"hint-hot-loop": (1, 1)}
     wire.connect(2).call(batch(1), DONE)
-    assert wire.found() == {"hint-hot-loop": (1, 1)}
+    assert wire.findings() == {"hint-hot-loop": (1, 1)}
     assert wire.observer.signs.total == 1
 
 
@@ -85,7 +85,7 @@ def test_the_version_of_a_software_makes_it_known(wire):
     for number in range(500):
         peer.call(batch(number), produced((0, NOT_LEADER), hint=(1, 0)), took_us=500)
         wire.after(500)
-    assert wire.found() == {"hint-hot-loop": (1, 1)}
+    assert wire.findings() == {"hint-hot-loop": (1, 1)}
     (seen,) = _seen([wire.client], wire.observer.spec)
     document = client_document(seen, START_US, seconds=1.0)
     (told,) = document["findings"]
@@ -116,7 +116,7 @@ def test_a_client_that_is_sent_back_ignores_hints(wire, times, late_us, is_found
         second.call(batch(20 + number), DONE)
         second.call(ask_metadata(TOPIC), metadata((1, epoch + 1)))
         wire.after(4 * REFRESH_US)
-    assert wire.found() == ({"hint-ignored": (3, 3)} if is_found else {})
+    assert wire.findings() == ({"hint-ignored": (3, 3)} if is_found else {})
 
 
 @pytest.mark.parametrize("after_us", [1000, BACKOFF_US])  # librdkafka 2.16 backs off first
@@ -132,7 +132,7 @@ def test_a_hint_at_the_epoch_that_is_known_is_not_to_be_followed(
     wire.after(after_us)
     peers[goes_to].call(batch(1), DONE)
     peers[1].call(ask_metadata(TOPIC), metadata((goes_to, 7)))
-    assert wire.found() == ({"hint-same-epoch-followed": (1, 1)} if is_found else {})
+    assert wire.findings() == ({"hint-same-epoch-followed": (1, 1)} if is_found else {})
 
 
 @pytest.mark.parametrize("over", ["the same", "another"])
@@ -150,7 +150,7 @@ def test_what_waited_for_a_connection_follows_no_hint(wire, over):
     goes_to.call(batch(3), produced((0, NOT_LEADER), hint=(2, 2)))
     second.call(batch(3), DONE)
     is_found = over == "another"
-    assert ("hint-same-epoch-followed" in wire.found()) == is_found
+    assert ("hint-same-epoch-followed" in wire.findings()) == is_found
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_stale_metadata_is_not_to_undo_a_hint(wire, shown, is_of_another):
     first.call(batch(20), HINTED)
     wire.after(1000)
     second.call(batch(21), DONE)
-    assert ("hint-undone" in wire.found()) == (shown == (1, 0) and not is_of_another)
+    assert ("hint-undone" in wire.findings()) == (shown == (1, 0) and not is_of_another)
 
 
 @pytest.mark.parametrize("other_is_refused", ["never", "first", "last"])
@@ -193,7 +193,7 @@ def test_a_hint_is_undone_by_who_followed_it(wire, other_is_refused):
             second.call(batch(300 + number), DONE)
             wire.after(20_000_000)
             wire.observer.tick(wire.now)
-    assert ("hint-undone" in wire.found()) == (other_is_refused == "never")
+    assert ("hint-undone" in wire.findings()) == (other_is_refused == "never")
 
 
 def test_a_hint_is_undone_also_after_the_leader_moved_on(wire):
@@ -209,7 +209,7 @@ def test_a_hint_is_undone_also_after_the_leader_moved_on(wire):
         wire.after(BACKOFF_US)
         third.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(1000)
-    assert "hint-undone" in wire.found()
+    assert "hint-undone" in wire.findings()
 
 
 def test_hints_of_fenced_answers_are_to_be_read(wire):
@@ -223,7 +223,7 @@ def test_hints_of_fenced_answers_are_to_be_read(wire):
         second.call(batch(10 + number), DONE)
         wire.after(4 * REFRESH_US)
         second.call(ask_metadata(TOPIC), metadata((1, epoch + 1)))
-    assert wire.found() == {"fenced-ignored": (3, 3)}
+    assert wire.findings() == {"fenced-ignored": (3, 3)}
 
 
 @pytest.mark.parametrize("times", [2, 3])
@@ -239,7 +239,7 @@ def test_endpoints_that_a_proxy_has_not_rewritten(wire, times):
         wire.after(BACKOFF_US)
         second.call(batch(10 + number), DONE)
         wire.after(4 * REFRESH_US)
-    assert wire.found() == ({"endpoint-differs": (3, 3)} if times == 3 else {})
+    assert wire.findings() == ({"endpoint-differs": (3, 3)} if times == 3 else {})
 
 
 @pytest.mark.parametrize(("refusals", "is_found"), [(4, True), (5, False)])
@@ -251,7 +251,7 @@ def test_a_producer_that_stays_and_gives_up(wire, refusals, is_found):
         wire.after(BACKOFF_US)
     wire.after(130_000_000)
     wire.observer.tick(wire.now)
-    assert wire.found() == ({"retries-exhausted": (1, 1)} if is_found else {})
+    assert wire.findings() == ({"retries-exhausted": (1, 1)} if is_found else {})
 
 
 @pytest.mark.parametrize("restarts", [True, False])
@@ -267,7 +267,7 @@ def test_a_producer_that_was_restarted_under_its_name_gave_nothing_up(wire, rest
     wire.connect(1).call(ask_metadata(TOPIC), metadata((1, 0)))
     wire.after(130_000_000)
     wire.observer.tick(wire.now)
-    assert wire.found() == ({} if restarts else {"retries-exhausted": (1, 1)})
+    assert wire.findings() == ({} if restarts else {"retries-exhausted": (1, 1)})
 
 
 @pytest.mark.parametrize(("goes_on_as", "is_found"), [(7, True), (8, False)])
@@ -281,7 +281,7 @@ def test_a_producer_with_a_new_id_gave_nothing_up(wire, goes_on_as, is_found):
     peer.call(other if goes_on_as == 7 else batch(1, goes_on_as), DONE)
     wire.after(130_000_000)
     wire.observer.tick(wire.now)
-    assert wire.found() == ({"retries-exhausted": (1, 1)} if is_found else {})
+    assert wire.findings() == ({"retries-exhausted": (1, 1)} if is_found else {})
 
 
 def test_a_producer_that_has_ended_gave_nothing_up(wire):
@@ -292,7 +292,7 @@ def test_a_producer_that_has_ended_gave_nothing_up(wire):
     for _ in range(2):
         wire.after(20_000_000)
         wire.observer.tick(wire.now)
-    assert wire.found() == {}
+    assert wire.findings() == {}
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_connections_to_others_are_to_stay(wire, by_client, after_us, closes, is
         wire.observer.tick(wire.now)
         for peer in peers.values():
             peer.call(ask_metadata(TOPIC), metadata((2, 2 * number + 1), ports=PORTS))
-    assert ("other-connections-cut" in wire.found()) == is_found
+    assert ("other-connections-cut" in wire.findings()) == is_found
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_a_fetch_session_is_to_go_on(wire, asks, answer, is_found):
     for _ in range(110):
         peer.call(fetch(*asks), answer)
         wire.after(500_000)
-    assert ("session-churn" in wire.found()) == is_found
+    assert ("session-churn" in wire.findings()) == is_found
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_a_loop_of_refused_epochs(wire, every_us, seconds, partitions, error, is
         for partition in range(partitions):
             peer.call(fetch(partition=partition), fetched(error, partition=partition))
         wire.after(every_us)
-    assert wire.found() == ({"epoch-loop": ANY} if is_found else {})
+    assert wire.findings() == ({"epoch-loop": ANY} if is_found else {})
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_sequences_that_are_refused_in_a_row(wire, error, seconds, partitions, i
             sent = encode_batch([Record(value=b"%d" % number, timestamp_ms=number + 1)])
             peer.call(produce((partition, sent)), produced((partition, error)))
         wire.after(20_000)
-    assert wire.found() == ({"sequence-trouble": ANY} if is_found else {})
+    assert wire.findings() == ({"sequence-trouble": ANY} if is_found else {})
 
 
 def test_what_happened_in_other_seconds_is_not_in_a_row(wire):
@@ -389,7 +389,7 @@ def test_what_happened_in_other_seconds_is_not_in_a_row(wire):
         for _ in range(6):
             peer.call(fetch(), fetched(FENCED))
         wire.after(2_000_000)
-    assert wire.found() == {}
+    assert wire.findings() == {}
 
 
 @pytest.mark.parametrize(("goes", "is_found"), [(False, True), (True, False)])
@@ -401,4 +401,4 @@ def test_a_named_replica_is_to_be_asked(wire, goes, is_found):
         if goes:
             replica.call(fetch(), fetched())
             wire.after(300_000_000)
-    assert ("replica-ignored" in wire.found()) == is_found
+    assert ("replica-ignored" in wire.findings()) == is_found

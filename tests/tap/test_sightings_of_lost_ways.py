@@ -73,7 +73,7 @@ def test_a_client_that_tries_a_broker_that_is_gone_is_to_look(
         if asks:
             other.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(every_us)
-    assert ("dead-leader-retried" in wire.found()) == is_found
+    assert ("dead-leader-retried" in wire.findings()) == is_found
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -89,7 +89,7 @@ def test_a_client_that_is_told_of_the_new_leader_is_to_go_there(wire, goes, read
         if goes:
             other.call(asks, answer)
         wire.after(SECOND_US)
-    assert ("dead-leader-retried" in wire.found()) == (not goes)
+    assert ("dead-leader-retried" in wire.findings()) == (not goes)
 
 
 def test_a_broker_that_is_back_is_not_gone(wire):
@@ -98,7 +98,7 @@ def test_a_broker_that_is_back_is_not_gone(wire):
         not_reached(wire, 1)
         wire.after(SECOND_US)
         peer.call(fetch(), fetched())
-    assert wire.found() == {}
+    assert wire.findings() == {}
 
 
 def test_who_it_was_is_told_by_what_it_says_first(wire):
@@ -130,7 +130,7 @@ def test_a_topic_that_was_made_anew_is_to_be_asked_for_by_its_new_id(
     for _ in range(seconds):
         peer.call(fetch(topic_id=asks_for), fetched(error, topic_id=asks_for), version=13)
         wire.after(SECOND_US)
-    assert ("recreated-ignored" in wire.found()) == is_found
+    assert ("recreated-ignored" in wire.findings()) == is_found
 
 
 @pytest.mark.parametrize("is_gone_meanwhile", [True, False])
@@ -144,7 +144,7 @@ def test_it_is_another_topic_by_its_id_alone(wire, made_anew, is_gone_meanwhile,
     for _ in range(20):
         peer.call(fetch(topic_id=OLD), fetched(UNKNOWN_ID, topic_id=OLD), version=13)
         wire.after(SECOND_US)
-    assert ("recreated-ignored" in wire.found()) == is_found
+    assert ("recreated-ignored" in wire.findings()) == is_found
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_who_asks_by_name_is_to_leave_the_leader_of_the_old_one(
             second.call(fetch(), fetched())
         first.call(asks, refuses)
         wire.after(SECOND_US)
-    assert ("recreated-ignored" in wire.found()) == (is_found and not succeeds)
+    assert ("recreated-ignored" in wire.findings()) == (is_found and not succeeds)
 
 
 # --- Positions ---
@@ -211,7 +211,7 @@ def test_offsets_are_to_be_asked_of_the_leader(
     for _ in range(times):
         peer.call(*asked(error), version=version)
         wire.after(100_000)
-    assert wire.found().keys() == ({"position-loop"} if is_found else set())
+    assert wire.findings().keys() == ({"position-loop"} if is_found else set())
 
 
 def test_an_answer_in_between_ends_a_row(wire):
@@ -219,7 +219,7 @@ def test_an_answer_in_between_ends_a_row(wire):
     peer.call(ask_metadata(TOPIC), metadata((2, 1)))
     for error in (*[NOT_LEADER] * 4, 0, *[NOT_LEADER] * 4):
         peer.call(*asked_for_offsets(error), version=6)
-    assert wire.found() == {}
+    assert wire.findings() == {}
 
 
 @pytest.mark.parametrize(("asked", "version"), [(asked_for_offsets, 6), (asked_for_epochs, 4)])
@@ -228,7 +228,7 @@ def test_epochs_that_are_refused_there_are_a_loop_too(wire, asked, version):
     for _ in range(7 * 50):
         peer.call(*asked(UNKNOWN_EPOCH), version=version)
         wire.after(20_000)
-    assert wire.found().keys() == {"epoch-loop"}
+    assert wire.findings().keys() == {"epoch-loop"}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_an_offset_that_is_out_of_range_is_not_to_be_asked_for_again(
     for number in range(times):
         peer.call(fetch(offset=number if moves_on else 5), fetched(OUT_OF_RANGE))
         wire.after(100_000)
-    assert wire.found().keys() == ({"position-loop"} if is_found else set())
+    assert wire.findings().keys() == ({"position-loop"} if is_found else set())
 
 
 def test_what_was_under_way_is_not_again(wire):
@@ -250,7 +250,7 @@ def test_what_was_under_way_is_not_again(wire):
         peer.ask(fetch(offset=5))
     for peer in peers:
         peer.answer(fetched(OUT_OF_RANGE))
-    assert wire.found() == {}
+    assert wire.findings() == {}
 
 
 # --- Another cluster ---
@@ -274,7 +274,7 @@ def test_a_client_that_is_told_to_begin_again_is_to_leave(wire, after_us, begins
         again = wire.connect(1, is_bootstrap=True)
         again.call(ask_metadata(TOPIC), metadata((1, 0)))
     second.call(batch(), DONE)
-    assert wire.found().keys() == ({"rebootstrap-ignored"} if is_found else set())
+    assert wire.findings().keys() == ({"rebootstrap-ignored"} if is_found else set())
 
 
 @pytest.mark.parametrize(
@@ -292,4 +292,4 @@ def test_a_client_whose_brokers_are_all_away_is_to_begin_again(wire, brokers, se
     for _ in range(0, seconds + 1, 10):
         not_reached(wire, *brokers)
         wire.after(10 * SECOND_US)
-    assert ("rebootstrap-ignored" in wire.found()) == is_found
+    assert ("rebootstrap-ignored" in wire.findings()) == is_found

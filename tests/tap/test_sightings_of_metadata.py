@@ -24,7 +24,7 @@ def test_a_client_that_is_refused_is_to_ask_for_metadata(wire, asks):
         if asks:
             peer.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(1_000_000)
-    assert wire.found() == ({} if asks else {"no-metadata-after-6": (1, 1)})
+    assert wire.findings() == ({} if asks else {"no-metadata-after-6": (1, 1)})
 
 
 @pytest.mark.parametrize("what", ["answered first", "answered later", "lost", "none"])
@@ -48,7 +48,7 @@ def test_metadata_that_is_under_way_will_do(wire, what):
     for number in range(8):
         first.call(batch(1 + number), REFUSED)
         wire.after(1_000_000)
-    assert wire.found() == ({"no-metadata-after-6": (1, 1)} if what == "none" else {})
+    assert wire.findings() == ({"no-metadata-after-6": (1, 1)} if what == "none" else {})
 
 
 @pytest.mark.parametrize("knows", [True, False])
@@ -61,7 +61,7 @@ def test_a_client_that_knows_the_leader_is_not_to_ask_where_it_is(wire, knows):
     first.answer(REFUSED)
     wire.after(1000 if knows else 7_000_000)
     second.call(batch(1), DONE, took_us=7_000_000)
-    assert wire.found() == ({} if knows else {"no-metadata-after-6": (1, 1)})
+    assert wire.findings() == ({} if knows else {"no-metadata-after-6": (1, 1)})
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -76,7 +76,7 @@ def test_a_client_that_ends_or_rests_is_not_refused_for_long(wire, ends):
     for _ in range(12):
         wire.after(1_000_000)
         wire.observer.tick(wire.now)
-        assert wire.found() == {}
+        assert wire.findings() == {}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_storm_of_metadata_requests(wire, every_us, times, late_us, is_found):
     for _ in range(times):
         peer.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(every_us)
-    assert ("metadata-storm" in wire.found()) == is_found
+    assert ("metadata-storm" in wire.findings()) == is_found
 
 
 def test_processes_of_one_name_are_no_storm_together(wire):
@@ -105,7 +105,7 @@ def test_processes_of_one_name_are_no_storm_together(wire):
         for peer in peers:
             peer.call(ask_metadata(TOPIC), metadata((1, 0)))
         wire.after(100_000)
-    assert wire.found() == {}
+    assert wire.findings() == {}
 
 
 def test_topics_renewed_one_by_one_are_no_storm(wire):
@@ -114,7 +114,7 @@ def test_topics_renewed_one_by_one_are_no_storm(wire):
         name = TOPIC if number % 2 else "another"
         peer.call(ask_metadata(name), metadata((1, 0)))
         wire.after(10_000)
-    assert wire.found() == {}
+    assert wire.findings() == {}
 
 
 @pytest.mark.parametrize("produces", [True, False])
@@ -125,7 +125,7 @@ def test_a_producer_that_asks_for_all_topics(wire, produces):
         if produces:
             peer.call(batch(number), DONE)
         peer.call(ask_metadata(), metadata((1, 0)))
-    assert set(wire.found()) == ({"metadata-everything"} if produces else set())
+    assert set(wire.findings()) == ({"metadata-everything"} if produces else set())
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -136,7 +136,7 @@ def test_new_topics_are_to_be_asked_for_alone(wire, alone):
         wire.after(1_000_000)
         known = () if alone else (TOPIC,)
         peer.call(ask_metadata(*known, f"new-{number}"), metadata((1, 0)))
-    assert set(wire.found()) == (set() if alone else {"metadata-all-for-one"})
+    assert set(wire.findings()) == (set() if alone else {"metadata-all-for-one"})
 
 
 def test_metadata_just_before_a_refusal_will_do(wire):
@@ -147,4 +147,4 @@ def test_metadata_just_before_a_refusal_will_do(wire):
         first.call(batch(number), produced((0, NOT_LEADER), hint=(2, 2 * number + 1)))
         wire.after(1000)
         second.call(batch(10 + number), DONE)
-    assert wire.found() == {}
+    assert wire.findings() == {}

@@ -283,9 +283,9 @@ def transactions_before(
         return OpenTransactions()
     seen = look(cluster, logs)
     under_way = ask_coordinators(cluster, states=UNDER_WAY)
-    lacking = without_record({id for ids in logs.values() for id in ids}, seen.found, under_way)
+    lacking = without_record({id for ids in logs.values() for id in ids}, seen.open, under_way)
     unknown = dict.fromkeys((*seen.unknown, *filter(None, (under_way.incomplete,))))
-    return replace(seen, found=(*seen.found, *lacking), unknown=tuple(unknown))
+    return replace(seen, open=(*seen.open, *lacking), unknown=tuple(unknown))
 
 
 def transactions_after(cluster: Cluster, elected: Iterable[Partition]) -> HeldUp:

@@ -179,10 +179,8 @@ def _left_of(
     topic_ids: Mapping[str, str],
 ) -> Remaining:
     """The same of one phase, or of a change that has none."""
-    open_ones, alive = (
-        {reassignment.id: reassignment for reassignment in busy},
-        frozenset(now.broker_ids),
-    )
+    open_ones = {reassignment.id: reassignment for reassignment in busy}
+    alive = frozenset(now.broker_ids)
     elects = entry.how is not None and entry.how.elects
     steps: list[Move | SkippedPartition] = []
     under_way: list[Move] = []

@@ -229,16 +229,16 @@ class Faults:
     """What is wrong with a file, and where in it: all of it is said at once."""
 
     path: Path
-    found: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     def add(self, place: str, problem: str) -> None:
-        self.found.append(f"{place}: {problem}")
+        self.faults.append(f"{place}: {problem}")
 
     def require_none(self) -> None:
         """Raise UsageError, with the first few, if there is one."""
-        if self.found:
-            more = len(self.found) - _MOST_FAULTS
-            said = "; ".join(self.found[:_MOST_FAULTS])
+        if self.faults:
+            more = len(self.faults) - _MOST_FAULTS
+            said = "; ".join(self.faults[:_MOST_FAULTS])
             said += f"; and {counted(more, 'more fault')}" if more > 0 else ""
             raise UsageError(f"{self.path}: {said}.", "Nothing was changed. Correct the file.")
 

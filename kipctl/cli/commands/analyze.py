@@ -208,7 +208,7 @@ def _show_looks(environment: Environment, log: "Following") -> KipctlError | Non
 
     before: RequestLogAnalysis | None = None
 
-    def tell(look: "Look") -> None:
+    def show(look: "Look") -> None:
         nonlocal before
         at = datetime.now().isoformat(sep=" ", timespec="seconds")
         if look.document is None:
@@ -221,7 +221,7 @@ def _show_looks(environment: Environment, log: "Following") -> KipctlError | Non
 
     with noted_signals(then_raises=True) as has_ended:
         environment.message("Ctrl-C (or SIGTERM) ends it, and prints what was found.")
-        return log.until(has_ended, tell)
+        return log.until(has_ended, show)
 
 
 def _names(options: list[str]) -> tuple[str, ...]:

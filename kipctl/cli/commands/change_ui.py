@@ -117,7 +117,7 @@ class TerminalUi(ChangeUi):
 
     def unclean_election(self, seen: UncleanProposal, *, is_result: bool) -> None:
         report = unclean_report(
-            seen.found,
+            seen.leaderless,
             len(seen.chosen.partitions),
             seen.transactions,
             self.cluster.access,

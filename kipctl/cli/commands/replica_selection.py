@@ -101,7 +101,7 @@ def show(
             with environment.progress(f"Measuring for {Duration(over)} how much is written."):
                 traffic = by_rate(cluster, wanted, racks, observation, over)
         readers = consumers(cluster)
-        observation = traffic.found
+        observation = traffic.observation
         of_members = _not_shown(cluster, wanted, observation, readers)
     per_second = traffic.amounts if options.rate_over is not None else {}
     choices = (*observation.choices, *of_members)

@@ -222,12 +222,12 @@ def unreported(
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What was `found`, how each rack's readers fare then, and why some bytes are not known.
+    """What was `observation`, how each rack's readers fare then, and why some bytes are not known.
 
     `amounts` are the bytes that partitions hold, or the bytes per second where they were measured.
     """
 
-    found: Observation
+    observation: Observation
     summaries: tuple[RackSummary, ...]
     not_known: Mapping[PartitionId, str]
     amounts: Mapping[PartitionId, float]

@@ -218,7 +218,7 @@ def behaviour_counts(episodes: DataFrame) -> DataFrame:
         .withColumn("wait_us", F.when(is_timed, F.col("wait_us")))
     )
 
-    def of(outcome: Outcome) -> list[Any]:
+    def columns_of(outcome: Outcome) -> list[Any]:
         is_it, name = alone & (F.col("outcome") == outcome.value), name_of(outcome.value)
         hints = sum_of(F.when(is_it, F.col("hints")))
         return [count_if(is_it).alias(name), hints.alias(f"{name}_hints")]
@@ -236,7 +236,7 @@ def behaviour_counts(episodes: DataFrame) -> DataFrame:
         F.sum("errors").alias("errors"),
         F.sum("hints").alias("hints"),
         sum_of(F.when(F.col("_at_once"), F.col("hints"))).alias("at_once"),
-        *(column for outcome in Outcome for column in of(outcome)),
+        *(column for outcome in Outcome for column in columns_of(outcome)),
         *(
             count_if(F.array_contains("faults", fault.value)).alias(name_of(fault.value))
             for fault in HintFault

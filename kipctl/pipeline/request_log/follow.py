@@ -83,7 +83,7 @@ def following(
         live = LiveFiles(paths)
         zoned = [(LiveFiles([path]), zone) for path, zone in timezones.at]
         for files in (live, *(files for files, _ in zoned)):
-            files.found()  # what has come later is known by that
+            files.scan()  # what has come later is known by that
         kept = _Rows(spark, Path(folder, "rows"), live, zoned, timezones, period)
         spark.dataSource.register(LiveLogs)
         source = spark.readStream.format(NAME).option(PATHS, json.dumps(list(paths)))
@@ -106,9 +106,9 @@ class Following:
     _document: RequestLogAnalysis | None = None
 
     def until(
-        self, has_ended: Callable[[float], bool], tell: Callable[[Look], None]
+        self, has_ended: Callable[[float], bool], show: Callable[[Look], None]
     ) -> KipctlError | None:
-        """Read until `has_ended` (that waits up to so many seconds) says so; `tell` has a look
+        """Read until `has_ended` (that waits up to so many seconds) says so; `show` has a look
         after each batch, or some, if the look before took longer.
 
         Returns what ended it before that, with what was read until then still there. Raises it, and
@@ -118,7 +118,7 @@ class Following:
         try:
             while query.isActive and not has_ended(_WAIT_S):
                 if self._told < self.batches:
-                    self._look(tell)
+                    self._look(show)
             failed = self._kept.failed or query.exception()
             if failed and not self.batches:
                 raise failed
@@ -128,14 +128,14 @@ class Following:
         finally:
             query.stop()
 
-    def _look(self, tell: Callable[[Look], None]) -> None:
+    def _look(self, show: Callable[[Look], None]) -> None:
         self._told = self.batches
         rows = self._kept.rows()
         if rows.summary.lines[Kind.PARSED]:
             self._document = analyse(log_of(self._name, rows, self._broker_at), self._question)
         last_us = max((span.last_us for span in rows.summary.spans.values()), default=None)
         behind = None if last_us is None else time.time() - last_us / 1e6
-        tell(Look(self._document, sum(rows.summary.lines.values()), behind))
+        show(Look(self._document, sum(rows.summary.lines.values()), behind))
 
     def document(self, save_to: str | None = None) -> RequestLogAnalysis:
         """What `analyse` has of the lines that were read. Raises what `read_request_log` does."""
@@ -228,7 +228,7 @@ class _Rows:
 
     def _note_names(self) -> None:
         """A name that is another file's now stays that of the one before with a mark."""
-        now = {key: Path(file.path).as_uri() for key, file in self.live.found(self._names).items()}
+        now = {key: Path(file.path).as_uri() for key, file in self.live.scan(self._names).items()}
         taken = {*now.values()}
         for key, name in self._names.items():
             if key not in now and name in taken:
@@ -237,5 +237,5 @@ class _Rows:
 
     def _note_zones(self) -> None:
         for files, zone in self.zoned:
-            for key in files.found(self._zones):
+            for key in files.scan(self._zones):
                 self._zones.setdefault(key, zone)

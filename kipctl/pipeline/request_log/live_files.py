@@ -78,7 +78,7 @@ class LiveFiles:
         self._older: frozenset[str] | None = None
         """By key what lay beside such files at the first look."""
 
-    def found(self, known: Collection[str] = ()) -> dict[str, LiveFile]:
+    def scan(self, known: Collection[str] = ()) -> dict[str, LiveFile]:
         """The files that are there now, by key; of those that have the same one, the longest.
 
         What lies beside a file that is named itself, and has the beginning of its name, is that
@@ -118,7 +118,7 @@ class LiveFiles:
                         at += len(line)
             if at >= piece.end:
                 return
-            now = self.found({piece.key}).get(piece.key)
+            now = self.scan({piece.key}).get(piece.key)
             if now is None or now.path == path:
                 sleep(_FOUND_AGAIN_S)
             else:

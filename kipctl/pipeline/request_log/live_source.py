@@ -56,7 +56,7 @@ class LiveReader(DataSourceStreamReader):
 
     # PySpark hands over no more where the method takes no more, as in all of its versions.
     def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802
-        for key, file in self._files.found(self._end).items():
+        for key, file in self._files.scan(self._end).items():
             self._paths[key] = file.path
             self._end[key] = max(file.end, self._end.get(key, 0))
         return self._end

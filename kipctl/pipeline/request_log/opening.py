@@ -152,10 +152,8 @@ def _without_prefix(lines: DataFrame) -> DataFrame:
     """Cut off what stands before the text, if it is one of PREFIXES."""
     text = F.col("text")
     _, cri = PREFIXES[0]
-    prefix, name = (
-        F.when(text.rlike(cri), F.regexp_extract(text, cri, 0)),
-        F.when(text.rlike(cri), PREFIXES[0][0]),
-    )
+    prefix = F.when(text.rlike(cri), F.regexp_extract(text, cri, 0))
+    name = F.when(text.rlike(cri), PREFIXES[0][0])
     for label, pattern in PREFIXES[1:]:
         prefix = prefix.when(text.rlike(pattern), F.regexp_extract(text, pattern, 0))
         name = name.when(text.rlike(pattern), label)

@@ -255,10 +255,8 @@ def _doubts(document: RunPictures) -> Iterator[str]:
 def client(row: Row, among: Rows) -> str:
     """Whose row it is: its arm, its client (producer or consumer), or both, as rows differ. An arm
     of kipctl's own client beside others, or alone, says so."""
-    arms, kinds = (
-        {other["arm"] for other in among},
-        {other["api"] for other in among if other.get("api")},
-    )
+    arms = {other["arm"] for other in among}
+    kinds = {other["api"] for other in among if other.get("api")}
     arm = str(row["arm"])
     if arm in OWN_DISCOVERIES and (not arms or not arms <= {*OWN_DISCOVERIES}):
         arm = f"kipctl's client ({arm})"

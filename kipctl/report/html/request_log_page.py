@@ -133,10 +133,8 @@ def _name(cluster: LoggedCluster) -> str:
 def _answer(cluster: LoggedCluster) -> str:
     """Who asked how much, whether leaders were named, and who uses that."""
     fleet = [row for row in cluster["fleet"] if not is_own(row)]
-    clients, asked = (
-        sum(row["client_count"] for row in fleet),
-        sum(row["requests"] for row in fleet),
-    )
+    clients = sum(row["client_count"] for row in fleet)
+    asked = sum(row["requests"] for row in fleet)
     said = f"{counted(asked, 'request')} of {counted(clients, 'client')}"
     if lasted := cluster["period"]["seconds"]:
         said += f" in {seconds(round(lasted * 1e6))}"

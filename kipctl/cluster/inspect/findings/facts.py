@@ -411,18 +411,11 @@ def _directories(
     if code := refusal_code(answer):
         return (), True, error_name(code)
     directories = tuple(
-        LogDir(
-            directory.log_dir,
-            error_name(directory.error_code) if directory.error_code else None,
-            directory.is_cordoned,
-        )
-        for directory in answer.results
+        LogDir(at.log_dir, error_name(at.error_code) if at.error_code else None, at.is_cordoned)
+        for at in answer.results
     )
-    return (
-        directories,
-        any(replica.future for replica in broker_dirs(answer).replicas.values()),
-        None,
-    )
+    has_future = any(replica.future for replica in broker_dirs(answer).replicas.values())
+    return directories, has_future, None
 
 
 def ask_topics(
