@@ -46,14 +46,10 @@ def measured() -> dict[str, tuple[int, int, int]]:
     sizes = {}
     for path, command in commands(root_command()):
         context = Context(command, info_name=f"kipctl {path}")
-        options = [
-            parameter
-            for parameter in command.get_params(context)
-            if getattr(parameter, "opts", [""])[0][:1] == "-"
-        ]
+        names = [getattr(parameter, "opts", [""])[0] for parameter in command.get_params(context)]
         body = inspect.unwrap(command.callback)
         sizes[path] = (
-            len(options),
+            sum(name.startswith("-") for name in names),
             help_lines(path),
             len(Path(inspect.getfile(body)).read_text().splitlines()),
         )

@@ -79,9 +79,7 @@ class Watch:
                 for broker in BROKERS:
                     answer = cluster.broker(broker).request(DescribeLogDirsRequest(topics=None))
                     sizes, _ = reported_sizes(broker, answer)
-                    held[broker] = sum(
-                        n for partition, n in sizes.items() if partition.topic == TOPIC
-                    )
+                    held[broker] = sum(n for part, n in sizes.items() if part.topic == TOPIC)
                 self.seen.append((time.monotonic(), held))
 
     def most_taken(self, began: float) -> float | None:

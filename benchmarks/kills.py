@@ -347,9 +347,7 @@ def main() -> None:
             threads.submit(on_a_lab, f"bench-kills-{lab}", numbers, until, folder)
             for lab in range(chosen.labs)
         ]
-        ended = sorted(
-            (run for future in working for run in future.result()), key=lambda run: run.seed
-        )
+        ended = sorted((run for job in working for run in job.result()), key=lambda run: run.seed)
     counted = Counter((run.way, run.outcome) for run in ended)
     ways = Table(
         f"{len(ended)} runs, by the way they were ended",

@@ -263,19 +263,16 @@ def figures(
     """What the page tells of each run."""
     from kipctl.report.html.answer import answer
 
+    alone = {names[0]: document for names, document in by_scenes.items() if len(names) == 1}
     rows = []
-    for names, document in by_scenes.items():
-        if len(names) > 1:
-            continue
+    for name, document in alone.items():
         metadata = sum(row["requests"] for row in document["analysis"]["metadata"])
         for row in document["arms"]["moves"]:
             waits = (row["wait_ms"][quantile] for quantile in ("p50", "p99", "max"))
-            rows.append((names[0], row["api"], row["moves"], *waits, metadata))
+            rows.append((name, row["api"], row["moves"], *waits, metadata))
     times = tuple(Column(f"{quantile} ms", 1) for quantile in ("p50", "p99", "max"))
     columns = ("run", "api", "moves met", *times, "Metadata requests")
-    answers = {
-        names[0]: answer(document) for names, document in by_scenes.items() if len(names) == 1
-    }
+    answers = {name: answer(document) for name, document in alone.items()}
     table = Table("Waits for moved leaders", columns, tuple(rows))
     closing = tuple(f"{name}: {said}" for name, said in answers.items())
     asked = table_of(

@@ -116,14 +116,9 @@ class Faults:
 
     def _leads(self, broker: int) -> bool:
         with suppress(KafkaException):
-            every = [
-                self._admin.list_topics(topic, timeout=10).topics[topic] for topic in self._topics
-            ]
-            return any(
-                partition.leader in (broker, -1)
-                for topic in every
-                for partition in topic.partitions.values()
-            )
+            now = [self._admin.list_topics(name, timeout=10).topics[name] for name in self._topics]
+            leaders = {partition.leader for topic in now for partition in topic.partitions.values()}
+            return not leaders.isdisjoint((broker, -1))
         return True
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:
@@ -318,10 +313,7 @@ def main() -> int:
                 left_out += out
                 for run in more:
                     for finding in run["findings"]:
-                        say(
-                            f"{finding['client_id']}: {finding['id']} "
-                            f"({finding['verdict']}), {finding['first']}"
-                        )
+                        say("{client_id}: {id} ({verdict}), {first}".format_map(finding))
         finally:
             lab.down()
     report = report_of(runs, left_out, options)

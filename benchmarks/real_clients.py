@@ -215,11 +215,8 @@ def rotated(cluster: Cluster, topic: str, rotations: int) -> list[Rotation]:
         at_s = time.time()
         rotate_own_topics(cluster, [topic])
         partitions = take_snapshot(cluster, [topic]).partitions
-        done.append(
-            Rotation(
-                at_s, {partition.id.partition: partition.leader_epoch for partition in partitions}
-            )
-        )
+        epochs = {partition.id.partition: partition.leader_epoch for partition in partitions}
+        done.append(Rotation(at_s, epochs))
         time.sleep(EVERY_S)
     return done
 
@@ -308,22 +305,16 @@ def of_role(role: str, seen: Sequence[Document], plain: Refusals, printed: str) 
     """
     most = max(seen, key=lambda client: client["moves"]["met"])
     client_id: str = most["client_id"]
+    leader_errors = sum(client["leader_errors"] for client in seen)
+    hints = sum(client["hints"]["sent"] for client in seen)
+    met = sum(client["moves"]["met"] for client in seen)
     return {
         "role": role,
         "client_id": client_id,
         "software": software_of(seen),
-        "leader_errors": {
-            "tap": sum(client["leader_errors"] for client in seen),
-            "plain_count": plain.refused,
-        },
-        "hints": {
-            "tap": sum(client["hints"]["sent"] for client in seen),
-            "plain_count": plain.hinted,
-        },
-        "moves_met": {
-            "tap": sum(client["moves"]["met"] for client in seen),
-            "plain_count": len(plain.moves),
-        },
+        "leader_errors": {"tap": leader_errors, "plain_count": plain.refused},
+        "hints": {"tap": hints, "plain_count": plain.hinted},
+        "moves_met": {"tap": met, "plain_count": len(plain.moves)},
         "wait_ms": most["moves"]["wait_ms"],
         "verdict": verdict_in(printed, client_id, software_of(seen)),
         "tap": list(seen),
@@ -366,10 +357,10 @@ def looped(preset: Preset, options: Any, folder: Path) -> Document:
     preset.program(say)
     topic = client_id = preset.name
     scripted = ScriptedCluster({topic: options.partitions}, brokers=1)
-    refusing_until_us = 0
+    until_us = 0
 
     def refuse(attempt: Attempt) -> Refusal | None:
-        if attempt.api != ApiKey.PRODUCE or attempt.us >= refusing_until_us:
+        if attempt.api != ApiKey.PRODUCE or attempt.us >= until_us:
             return None
         leader = scripted.leaders[attempt.place]
         return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader, scripted.nodes[leader.id])
@@ -382,13 +373,11 @@ def looped(preset: Preset, options: Any, folder: Path) -> Document:
         with driving(preset, tap, options, folder) as driver:
             time.sleep(1)
             began_us = scripted.now_us()
-            refusing_until_us = began_us + round(LOOP_S * 1e6)
+            until_us = began_us + round(LOOP_S * 1e6)
             time.sleep(EVERY_S)
             counted = driver.end()
         printed, document = tap.end()
-    during = [
-        exchange for exchange in scripted.exchanges if began_us <= exchange.us < refusing_until_us
-    ]
+    during = [exchange for exchange in scripted.exchanges if began_us <= exchange.us < until_us]
     asked = {
         api.name.lower(): sum(exchange.api == api for exchange in during)
         for api in (ApiKey.PRODUCE, ApiKey.METADATA)

@@ -200,10 +200,7 @@ def report(runs: dict[str, list[dict[str, float]]], options: argparse.Namespace)
         Table(
             "Verdicts",
             ("Figure", "Arms", "Verdict", Column("Low", digits=2), Column("High", digits=2)),
-            tuple(
-                (name, arms, verdict.text, verdict.low, verdict.high)
-                for name, arms, verdict in verdicts
-            ),
+            tuple((*what, verdict.text, verdict.low, verdict.high) for *what, verdict in verdicts),
         ),
     )
     told = {"behind_bytes": options.behind, "rate": options.rate, "fixed": options.fixed}

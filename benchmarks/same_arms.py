@@ -78,13 +78,11 @@ def main() -> int:
         for number in range(options.comparisons):
             # One long warm-up, and after it short ones: the topic is new each time.
             warm_up_s = 12.0 if number == 0 else 1.0
-            comparisons.append(compared(replace(plan, broker_warmup_s=warm_up_s), stand))
-            runs = (comparisons[-1].without_by_run, comparisons[-1].with_it_by_run)
+            done = compared(replace(plan, broker_warmup_s=warm_up_s), stand)
+            comparisons.append(done)
+            runs = (done.without_by_run, done.with_it_by_run)
             a, b = (" | ".join(f"{ms or 0:.1f}" for ms in side) for side in runs)
-            told(
-                f"{number + 1} of {options.comparisons}: {a} and {b} ms, "
-                f"{comparisons[-1].verdict.text}"
-            )
+            told(f"{number + 1} of {options.comparisons}: {a} and {b} ms, {done.verdict.text}")
     show(arm.name, comparisons)
     different = sum(comparison.verdict.is_different is True for comparison in comparisons)
     print(f"{different} of {len(comparisons)} comparisons of equal arms were called different.")

@@ -51,21 +51,15 @@ def _of(values: Values, name: str, number: int, each: int) -> list[float]:
 def false_alarms(count: int, each: int, kind: Kind, seed: int = 1) -> tuple[float, float]:
     """Of equal runs, in percent: the most that one measure has alone, and any of all at once."""
     compared = list(comparisons(count, each, kind, seed=seed))
-    alone = max(
-        sum(bool(verdicts[name].is_different_alone) for verdicts in compared) for name in SCALES
-    )
-    at_once = sum(
-        any(verdict.is_different for verdict in verdicts.values()) for verdicts in compared
-    )
+    alone = max(sum(bool(row[name].is_different_alone) for row in compared) for name in SCALES)
+    at_once = sum(any(verdict.is_different for verdict in row.values()) for row in compared)
     return 100 * alone / count, 100 * at_once / count
 
 
 def found_percent(count: int, each: int, kind: Kind, fault: str, seed: int = 1) -> float:
     """How often the fault is found, in percent."""
     compared = comparisons(count, each, kind, fault, seed)
-    hits = sum(
-        any(verdicts[name].is_different for name in SHOWN_BY[fault]) for verdicts in compared
-    )
+    hits = sum(any(row[name].is_different for name in SHOWN_BY[fault]) for row in compared)
     return 100 * hits / count
 
 

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self, SupportsIndex
 
 Typing = Callable[["Command"], Sequence[str]]
@@ -71,11 +72,8 @@ class NextStep(str):
 
     def __new__(cls, *parts: str | Command) -> Self:
         text = super().__new__(cls, "".join(map(str, parts)))
-        text.parts = tuple(
-            piece
-            for part in parts
-            for piece in (part.parts if isinstance(part, NextStep) else (part,))
-        )
+        pieces = (p.parts if isinstance(p, NextStep) else (p,) for p in parts)
+        text.parts = tuple(chain.from_iterable(pieces))
         return text
 
     @property

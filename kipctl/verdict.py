@@ -157,9 +157,8 @@ def compare(
 
 def adjusted(verdicts: Mapping[K, Verdict]) -> dict[K, Verdict]:
     """The same verdicts, as answers to questions that were asked at once (Holm's method)."""
-    known = [
-        (verdict.p_value, key) for key, verdict in verdicts.items() if verdict.p_value is not None
-    ]
+    asked = verdicts.items()
+    known = [(verdict.p_value, key) for key, verdict in asked if verdict.p_value is not None]
     result, highest = dict(verdicts), 0.0
     for place, (p_value, key) in enumerate(sorted(known, key=lambda pair: pair[0])):
         highest = max(highest, min(1.0, (len(known) - place) * p_value))

@@ -61,9 +61,7 @@ def named_commands() -> Iterator[tuple[str, Command, int, set[str]]]:
             if node.func.id != "Command" or not node.args:
                 continue
             for typed in literals(node.args[0]):
-                options = {
-                    f"--{keyword.arg.replace('_', '-')}" for keyword in node.keywords if keyword.arg
-                }
+                options = {f"--{kw.arg.replace('_', '-')}" for kw in node.keywords if kw.arg}
                 beside = sum(not isinstance(argument, ast.Starred) for argument in node.args[1:])
                 yield f"{file}:{node.lineno}", Command(typed), beside, options
 
@@ -96,11 +94,7 @@ def wrong(named: Command, beside: int, options: set[str]) -> str:
         if not named.line()[1:]:  # `kipctl` alone, which shows what goes on
             return ""
         return "no such command" if named.words != ("--help",) or command is None else ""
-    known = {
-        option: parameter
-        for parameter in command.params
-        for option in (*parameter.opts, *parameter.secondary_opts)
-    }
+    known = {opt: param for param in command.params for opt in (*param.opts, *param.secondary_opts)}
     words = iter((*named.words, *sorted(options)))
     for word in words:
         if not word.startswith("-"):

@@ -58,14 +58,10 @@ def test_no_path_of_one_machine_is_named() -> None:
 def test_each_place_that_the_pages_for_engineers_name_exists() -> None:
     named = re.compile(r"`([\w./]+(?:\.(?:py|md|toml)|/))`")
     for page in ("CONTRIBUTING.md", "docs/glossary.md", "docs/architecture.md"):
-        text = (REPOSITORY / page).read_text()
+        names = named.findall((REPOSITORY / page).read_text())
         roots = [REPOSITORY, REPOSITORY / "kipctl", REPOSITORY / "kipctl" / "probe"]
         roots += [REPOSITORY / "kipctl" / "changes", REPOSITORY / "tests"]
-        lost = [
-            name
-            for name in named.findall(text)
-            if not any((root / name).exists() for root in roots)
-        ]
+        lost = [name for name in names if not any((root / name).exists() for root in roots)]
         assert lost == [], page
 
 

@@ -70,9 +70,7 @@ class ClearThrottle(_Clear[ThrottlesToClear]):
     entry: Entry | None = None
 
     def look(self, context: ChangeContext) -> ThrottlesToClear:
-        entries = (
-            throttle_entries(context.journal()) if self.entry is None else [self.entry.reload()]
-        )
+        entries = [self.entry.reload()] if self.entry else throttle_entries(context.journal())
         adding = adding_of(list_reassignments(context.cluster))
         return ThrottlesToClear(tuple(entries), catching_up(take_snapshot(context.cluster), adding))
 
@@ -188,9 +186,7 @@ class ClearLeft(_Clear[LeftThrottles]):
             run.not_restored[:] = [
                 not_restored for not_restored in run.not_restored if not_restored.setting not in now
             ]
-            left = Throttle(
-                tuple(SettingChange(setting, None, value) for setting, value in now.items())
-            )
+            left = Throttle(tuple(SettingChange(setting, None, now[setting]) for setting in now))
             run.not_restored += restore_throttle(cluster, left)
         return ThrottleDone()
 

@@ -75,11 +75,8 @@ def cut_off_rollback(context: ChangeContext, journal: Journal, undone: Entry) ->
 
 def throttled_for(context: ChangeContext, journal: Journal, entry: Entry) -> Sequence[Entry]:
     """What has set throttles for this change: it, and rollbacks of it, the newest first."""
-    entries = [
-        recorded
-        for recorded in entries_with_throttles(journal)
-        if entry.id in (recorded.id, recorded.undoes)
-    ]
+    throttled = entries_with_throttles(journal)
+    entries = [recorded for recorded in throttled if entry.id in (recorded.id, recorded.undoes)]
     if context.file is not None:
         entries = [recorded for recorded in entries if recorded.id != entry.id]
         entries += [reloaded for reloaded in (entry.reload(),) if reloaded.throttle is not None]

@@ -89,11 +89,7 @@ def look_at_throttles(cluster: Cluster, known: KnownThrottles) -> ThrottlesSeen:
         under = (f"Broker {broker} copies between its disks under them." for broker in copying)
         why, how_to_wait = next(chain(under, copies.not_known())), SEE_COPIES
     at_work = known.running
-    running = {
-        setting: at_work[setting, value]
-        for setting, value in values.items()
-        if (setting, value) in at_work
-    }
+    running = {item[0]: at_work[item] for item in values.items() if item in at_work}
     if running and why == REASSIGNED and not busy:
         why = f"They are set by {next(iter(running.values()))}."
     used = needed(values, snapshot, busy, of_disks) | running.keys()

@@ -111,11 +111,8 @@ def _no_way_back(entry: Entry) -> tuple[str, str]:
             f"{what}records that the elected replicas do not have are lost.",
             "See who leads: " + Command("inspect leaders"),
         )
-    led = [
-        f"{partition}={leader}"
-        for partition, leader in sorted(entry.leaders.items())
-        if leader >= 0
-    ]
+    leaders = sorted(entry.leaders.items())
+    led = [f"{partition}={leader}" for partition, leader in leaders if leader >= 0]
     others = " and so on" if led[_LEADERS_NAMED:] else ""
     return (
         f"{what}it let replicas lead that stand first in their partitions' order.",

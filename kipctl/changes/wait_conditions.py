@@ -163,12 +163,8 @@ def read_state(
         compared = replace(compared, silent=tuple(silent), others=tuple(others))
     moving: frozenset[PartitionId] = frozenset()
     if Condition.NO_REASSIGNMENT in wanted:
-        all_moving = (reassignment.id for reassignment in list_reassignments(cluster))
-        moving = frozenset(
-            partition_id
-            for partition_id in all_moving
-            if topics is None or partition_id.topic in topics
-        )
+        busy = list_reassignments(cluster)
+        moving = frozenset(move.id for move in busy if topics is None or move.id.topic in topics)
     return ClusterState(snapshot, compared, moving)
 
 

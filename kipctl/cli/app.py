@@ -272,9 +272,12 @@ _WRONG_VALUES: Mapping[str, str] = {
 """What is wrong with a value, by the type of Pydantic's error, which checks it."""
 
 
+def _options(command: Any) -> list[str]:
+    return [name for parameter in command.params for name in parameter.opts]
+
+
 def _is_of_a_command(option: str) -> bool:
-    every = (parameter for _, command in commands(root_command()) for parameter in command.params)
-    return any(option in parameter.opts for parameter in every)
+    return any(option in _options(command) for _, command in commands(root_command()))
 
 
 _UNKNOWN_WORD = re.compile(
@@ -296,11 +299,7 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
         environment.stdout.write(re.sub(r"\x1b\[\d*m", "", wrong.format_message()) + "\n")
     elif message := " ".join(wrong.format_message().split()):
         page = context.command_path.partition(" ")[2] if context else ""
-        options = (
-            [name for parameter in context.command.params for name in parameter.opts]
-            if context
-            else []
-        )
+        options = _options(context.command) if context else []
         # Of an option without its value, which is known, nothing is possible.
         is_unknown = hasattr(wrong, "possibilities")
         if is_unknown and (option := getattr(wrong, "option_name", "")):
@@ -321,9 +320,7 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
 def _subcommands() -> dict[str, list[str]]:
     """By the name of the command that has them; of `reassign` its options, which say what to do."""
     names = {name: [*getattr(command(name), "commands", ())] for name in COMMANDS}
-    return names | {
-        "reassign": [name for parameter in command("reassign").params for name in parameter.opts]
-    }
+    return names | {"reassign": _options(command("reassign"))}
 
 
 def main() -> None:

@@ -138,11 +138,7 @@ def _brokers(cluster: "Cluster") -> Iterable[str]:
 
 def _partitions(cluster: "Cluster") -> Iterable[str]:
     topics = (topic for topic in cluster.metadata().topics if topic.name)
-    return (
-        f"{topic.name}:{partition.partition_index}"
-        for topic in topics
-        for partition in topic.partitions
-    )
+    return (f"{topic.name}:{part.partition_index}" for topic in topics for part in topic.partitions)
 
 
 def _racks(cluster: "Cluster") -> Iterable[str]:

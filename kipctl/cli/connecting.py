@@ -49,9 +49,7 @@ def with_connecting_options(root: TyperGroup) -> TyperGroup:
         names = [parameter.name for parameter in command.params]
         if _FROM in names:
             at = names.index(_FROM) + 1
-            command.params[at:at] = [
-                parameter for parameter in options if parameter.name not in names
-            ]
+            command.params[at:at] = [option for option in options if option.name not in names]
     return root
 
 

@@ -74,9 +74,8 @@ def grouped(command: Command) -> Command:
         held = signature(groups[name]).parameters.values()
         return [_option(option, of_field[option.name]) for option in held]
 
-    parameters = [
-        parameter for item in signature(command).parameters.items() for parameter in shown(*item)
-    ]
+    taken = signature(command).parameters.items()
+    parameters = [parameter for item in taken for parameter in shown(*item)]
     vars(called)["__signature__"] = Signature(parameters)
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     join(called, groups.values())

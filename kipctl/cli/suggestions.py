@@ -114,9 +114,7 @@ def suggest_for_word(
         return _question(same)
     # A name by itself is that of a partition, of a topic, or of a lab.
     likely = {"--partition": _PARTITION, "--topic": _NAME, "--name": _NAME}
-    option = next(
-        (o for o, pattern in likely.items() if o in options and pattern.fullmatch(word)), ""
-    )
+    option = next((o for o, form in likely.items() if o in options and form.fullmatch(word)), "")
     return f" Did you mean '{option} {word}'?" if option else ""
 
 

@@ -98,7 +98,7 @@ def rights(cluster: Cluster, topics: Sequence[str]) -> list[CommandRights]:
     def is_granted(right: Right) -> bool | None:
         if right.resource == CLUSTER:
             return _granted_on_all(right, [of_cluster])
-        if right.operation == "Create" and of_cluster and _is_allowed(right, of_cluster):
+        if right.operation == "Create" and of_cluster and _allows(of_cluster, right):
             return True  # on the cluster: of any topic
         return _granted_on_all(right, [of_own[right.prefix]] if right.prefix else of_topics)
 
@@ -114,7 +114,7 @@ def rights(cluster: Cluster, topics: Sequence[str]) -> list[CommandRights]:
 def _granted_on_all(right: Right, granted: Sequence[int | None]) -> bool | None:
     """Whether the right is among the bits granted on each resource; None if that is not known."""
     if any(
-        bits is not None and bits != _NOT_DESCRIBABLE and not _is_allowed(right, bits)
+        bits is not None and bits != _NOT_DESCRIBABLE and not _allows(bits, right)
         for bits in granted
     ):
         return False
@@ -169,9 +169,7 @@ def require_to_move_leaders(cluster: Cluster) -> None:
     """Raise RefusedError for a client that lacks a right on the cluster to move leaders, as far as
     the cluster says: before a load that would be spent in vain."""
     bits = _cluster_operations(cluster)
-    missing = [
-        right for right in _MOVES_LEADERS if bits is not None and not _is_allowed(right, bits)
-    ]
+    missing = [right for right in _MOVES_LEADERS if bits is not None and not _allows(bits, right)]
     if missing:
         operations = " and ".join(right.operation for right in missing)
         raise RefusedError(
@@ -191,12 +189,10 @@ def _sees_all_topics(cluster: Cluster) -> bool | None:
     bits = _cluster_operations(cluster)
     if bits is None:
         return None
-    return all(
-        _is_allowed(Right(operation, CLUSTER), bits) for operation in _ALL_CLUSTER_OPERATIONS
-    )
+    return all(_allows(bits, Right(operation, CLUSTER)) for operation in _ALL_CLUSTER_OPERATIONS)
 
 
-def _is_allowed(right: Right, bits: int) -> bool:
+def _allows(bits: int, right: Right) -> bool:
     return bool(bits >> _OPERATIONS[right.operation] & 1)
 
 

@@ -303,9 +303,8 @@ class Convergence:
         views = self._views[partition]
         if self._silent:
             views = {broker: view for broker, view in views.items() if broker not in self._silent}
-        self._update_behind(
-            partition, max(views.values(), default=self._before[partition]), brokers, views
-        )
+        newest = max(views.values(), default=self._before[partition])
+        self._update_behind(partition, newest, brokers, views)
 
     def _update_behind(
         self,
@@ -351,6 +350,4 @@ class Convergence:
             id: tuple(broker for broker in answering if id in self._behind[broker])
             for id in self._expected
         }
-        return {
-            partition: brokers for partition, brokers in behind.items() if brokers or not answering
-        }
+        return {partition: who for partition, who in behind.items() if who or not answering}

@@ -267,27 +267,24 @@ def ask_coordinators(
         if isinstance(answer, KipctlError):
             incomplete = incomplete or answer.what
         else:
-            transactions |= {
-                description.producer_id: _coordinated(description) for description in answer
-            }
+            transactions |= {described.producer_id: _coordinated(described) for described in answer}
     # Asked for all in some states nobody knows how many there are.
     if not incomplete and (states or not transactions.keys() >= set(producers)):
         incomplete = _why_some_may_be_missing(cluster)
     return Coordinators(transactions, incomplete)
 
 
-def _coordinated(description: TransactionDescription) -> CoordinatedTransaction:
+def _coordinated(described: TransactionDescription) -> CoordinatedTransaction:
+    partitions = frozenset(
+        PartitionId(topic.topic, index) for topic in described.topics for index in topic.partitions
+    )
     return CoordinatedTransaction(
-        description.transactional_id,
-        description.producer_id,
-        description.transaction_state,
-        description.transaction_start_time_ms,
-        description.transaction_timeout_ms,
-        frozenset(
-            PartitionId(topic.topic, number)
-            for topic in description.topics
-            for number in topic.partitions
-        ),
+        described.transactional_id,
+        described.producer_id,
+        described.transaction_state,
+        described.transaction_start_time_ms,
+        described.transaction_timeout_ms,
+        partitions,
     )
 
 
@@ -390,13 +387,8 @@ def abort_command(bootstrap_servers: str, transaction: OpenTransaction, *, is_se
         [
             *("kafka-transactions.sh", "--bootstrap-server", bootstrap_servers),
             *(("--command-config", "ADMIN.properties") if is_secured else ()),
-            *(
-                "abort",
-                "--topic",
-                transaction.id.topic,
-                "--partition",
-                str(transaction.id.partition),
-            ),
+            *("abort", "--topic", transaction.id.topic),
+            *("--partition", str(transaction.id.partition)),
             *("--start-offset", str(transaction.start_offset)),
         ]
     )

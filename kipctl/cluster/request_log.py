@@ -227,11 +227,8 @@ def restore_levels(cluster: Cluster, switched: Iterable[LoggerLevel]) -> tuple[L
         _set(broker, connection, before)
         return LoggerLevel(broker, before, before)
 
-    left = [
-        level.broker
-        for level in now.values()
-        if level.before is not None and not is_on(level.before)
-    ]
+    reported = (level for level in now.values() if level.before is not None)
+    left = [level.broker for level in reported if not is_on(level.before)]
     for _ in range(2):
         if not left:
             break

@@ -287,16 +287,10 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
         if not _RETRIABLE.issuperset(refused.values()) or time.monotonic() > deadline:
             break
         time.sleep(_POLL_S)
-    partition_index, error = next(
-        (answer for answer in refused.items() if answer[1] not in _RETRIABLE),
-        next(iter(refused.items())),
-    )
+    # The first that is in vain to repeat, or else the first.
+    partition_index, error = min(refused.items(), key=lambda answer: answer[1] in _RETRIABLE)
     raise refusal(
-        f"Offsets of {topic}:{partition_index}",
-        error,
-        ApiKey.LIST_OFFSETS,
-        cluster.access,
-        topic,
+        f"Offsets of {topic}:{partition_index}", error, ApiKey.LIST_OFFSETS, cluster.access, topic
     )
 
 

@@ -149,9 +149,8 @@ class Trace:
 
     def _since_start(self, trace: "Trace") -> Sequence[Seen]:
         start = self.start_us
-        return [
-            self._seen(e, trace.place) for e in trace.asked if start is not None and e.us >= start
-        ]
+        asked = (e for e in trace.asked if start is not None and e.us >= start)
+        return [self._seen(e, trace.place) for e in asked]
 
     @property
     def version(self) -> int | None:

@@ -66,11 +66,9 @@ class Matcher:
         """Those that were acknowledged at an offset."""
         acknowledged = rows[rows[:, BATCH["error"]] == 0]
         placed = _with_offset(rows)
-        records, with_offset = (
-            int(batches[:, BATCH["records"]].sum()) for batches in (acknowledged, placed)
-        )
+        records = int(acknowledged[:, BATCH["records"]].sum())
         self.acknowledged += records
-        self.unplaced += records - with_offset
+        self.unplaced += records - int(placed[:, BATCH["records"]].sum())
         self._last_us = max(self._last_us, int(placed[:, BATCH["acked_us"]].max(initial=0)))
         return placed
 
@@ -402,11 +400,9 @@ def _span_of_last_offset(batches: IntRows, spans: IntRows) -> IntRows:
 
 def _without(spans: IntRows, batches: IntRows, by: IntRows) -> IntRows:
     """What of the spans is left without the batches, each of which is held by span `by`."""
-    order = np.lexsort((batches[:, BATCH["base_offset"]], by))
-    by, base, after = (
-        column[order]
-        for column in (by, batches[:, BATCH["base_offset"]], _last_offset(batches) + 1)
-    )
+    base = batches[:, BATCH["base_offset"]]
+    order = np.lexsort((base, by))
+    by, base, after = (column[order] for column in (by, base, _last_offset(batches) + 1))
     is_first, is_last = np.diff(by, prepend=-1) != 0, np.diff(by, append=-1) != 0
     before = spans[by]
     before[:, BEGIN] = np.where(is_first, before[:, BEGIN], np.roll(after, 1))

@@ -139,11 +139,8 @@ def moves_sentence(document: Moves, client: str = "client", made: int = 0) -> st
 
 def moves_sentences(of_clients: Mapping[str, Moves]) -> tuple[str, ...]:
     """The same of each client that met any."""
-    return tuple(
-        moves_sentence(document, client)
-        for client, document in of_clients.items()
-        if document["met"]
-    )
+    met = {client: moves for client, moves in of_clients.items() if moves["met"]}
+    return tuple(moves_sentence(moves, client) for client, moves in met.items())
 
 
 def wait_ms(met: IntRows, q: float = 0.5) -> float | None:

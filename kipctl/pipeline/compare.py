@@ -151,10 +151,8 @@ class ComparedMeasure:
     def as_document(self) -> ComparedMeasureDocument:
         """For JSON."""
 
-        def by_run(side: str) -> dict[str, float | None]:
-            return {
-                run: v for (run_side, run), v in sorted(self.by_run.items()) if run_side == side
-            }
+        def by_run(name: str) -> dict[str, float | None]:
+            return {run: v for (side, run), v in sorted(self.by_run.items()) if side == name}
 
         return {
             "measure": self.measure.name,
@@ -256,10 +254,8 @@ def _is_there(measure: Measure, values: Iterable[float | None]) -> bool:
 
 def _both(a: Trace, b: Trace, frame_of: Callable[[Trace], DataFrame]) -> DataFrame:
     """A frame of both traces, every row with its `side`."""
-    sides = (
-        frame_of(trace).withColumn("side", F.lit(name))
-        for name, trace in zip(SIDES, (a, b), strict=True)
-    )
+    named = zip(SIDES, (a, b), strict=True)
+    sides = (frame_of(trace).withColumn("side", F.lit(name)) for name, trace in named)
     return reduce(DataFrame.unionAll, sides)
 
 

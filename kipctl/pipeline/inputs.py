@@ -154,9 +154,7 @@ def open_runs(
         runs,
         **{name: _read(spark, name, runs, by_dataset[name]) for name in read},
         actions=_local(spark, ACTIONS, actions),
-        present=frozenset(
-            [name for name in READ if by_dataset[name]] + ["actions"] * bool(actions)
-        ),
+        present=frozenset([*filter(by_dataset.get, READ), *["actions"] * bool(actions)]),
         told_moves=tuple(told),
     )
 

@@ -117,11 +117,9 @@ class Table:
         made = self.make(source, keys)
         own = [column for column in made.columns if column in self.key_columns(tuple(keys))]
         names = (name for columns in self.columns for name in columns.written_out)
-        parts = _parts(name for name in names if name not in own)
+        parts = _parts(name for name in names if name not in own).items()
         # As text, which is one call of the JVM for all.
-        declared = (
-            f"{_declared(name, nested, made.columns)} as {name}" for name, nested in parts.items()
-        )
+        declared = (f"{_declared(name, nested, made.columns)} as {name}" for name, nested in parts)
         return made.selectExpr(*own, *declared)
 
 

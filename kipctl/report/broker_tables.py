@@ -119,7 +119,7 @@ def _brokers(
         r for p in snapshot.partitions for r in facts.replicas(p) if r not in p.isr
     )
     adding = Counter(r for p in snapshot.partitions for r in facts.adding(p))
-    whose = [broker.id for broker in chosen if broker.id in needed]
+    whose = [broker.id for broker in chosen if broker.id in needed][:_FEW]
     doubtful = may_be_needed(facts)
     return listing(
         "Brokers",
@@ -154,10 +154,7 @@ def _brokers(
             "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
             " stopped now."
             + (" Nothing: min.insync.replicas of some is not known." if doubtful else ""),
-            *(
-                f"Broker {broker_id} is needed by {first_few(needed[broker_id])}."
-                for broker_id in whose[:_FEW]
-            ),
+            *(f"Broker {broker} is needed by {first_few(needed[broker])}." for broker in whose),
             *(
                 ("(adding): replicas being copied for a reassignment; not counted before.",)
                 if adding

@@ -33,9 +33,7 @@ def history_report(
     Of the newest change `done` partitions are as planned; `changed_by` is who changes the cluster
     now (`Journal.locked_by`).
     """
-    made = {
-        entry.made_at.isoformat(): entry.age(now, brief=True) for entry in entries if entry.made_at
-    }
+    made = {e.made_at.isoformat(): e.age(now, brief=True) for e in entries if e.made_at}
     table, objects = listing(
         "Journal",
         {
@@ -197,9 +195,7 @@ def _placed(entry: Entry, partition: "PartitionId", replicas: tuple[int, ...] | 
         return "as planned"
     if replicas == entry.before[partition]:
         return "as before"
-    phases = [
-        number for number, phase in enumerate(entry.phases, 1) if phase.get(partition) == replicas
-    ]
+    phases = [at for at, phase in enumerate(entry.phases, 1) if phase.get(partition) == replicas]
     return f"as of phase {phases[-1]}" if phases else "otherwise"
 
 

@@ -62,25 +62,21 @@ def _answer(measured: RedirectMeasured) -> Paragraph:
 def demo_table(document: DemoDocument) -> Table:
     """The wait for a moved leader by way and staleness, with a bar for each."""
     measured = [document["fresh"], document["stale"]]
-    longest = max(
-        (arm["move_wait_ms"] or 0 for result in measured for arm in result["arms"]), default=0
-    )
+    arms = [(result["stale_metadata_ms"], arm) for result in measured for arm in result["arms"]]
+    longest = max((arm["move_wait_ms"] or 0 for _, arm in arms), default=0)
     return Table(
         "A client's wait for a moved leader",
         ("Metadata", "Way to the new leader", Column("ms", 1), "", "Moves met", "Failed"),
         tuple(
             (
-                f"stale {result['stale_metadata_ms']:g} ms"
-                if result["stale_metadata_ms"]
-                else "fresh",
+                f"stale {stale_ms:g} ms" if stale_ms else "fresh",
                 WAYS[arm["arm"]],
                 arm["move_wait_ms"],
                 _bar(arm["move_wait_ms"], longest),
                 arm["redirects"]["moves"]["met"],
                 arm["records"]["failed"],
             )
-            for result in measured
-            for arm in result["arms"]
+            for stale_ms, arm in arms
         ),
         (
             f"The median of a run, and of {counted(document['fresh']['run_count'], 'run')} the"

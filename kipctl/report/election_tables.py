@@ -177,9 +177,7 @@ def elected_report(moved: Report, done: "UncleanResult", access: "Access") -> Re
         f"Whether a transaction will be ended is not known: {why}"
         for why in held.transactions.unknown
     )
-    aborts = [
-        f"Abort: {transaction['abort']}" for transaction in open_ones if transaction["hanging"]
-    ]
+    aborts = [f"Abort: {document['abort']}" for document in open_ones if document["hanging"]]
     return replace(
         moved,
         document={

@@ -155,14 +155,12 @@ def times(
     """The mean and the quantiles of these times, in ms, by what each is called."""
     version = document["kafka_version"]
     quantiles = ("mean", "p50", "p95", "p99", "p99.9", "max")
+    times = cast(Mapping[str, Mapping[str, float]], spreads)
     return Table(
         f"{what}, leader discovery {document['leader_discovery']}"
         + (f", Kafka {version}" if version else ""),
         ("time", *(Column(f"{quantile} ms", 3) for quantile in quantiles)),
-        tuple(
-            (label, *cast(Mapping[str, float], spread).values())
-            for label, spread in spreads.items()
-        ),
+        tuple((label, *spread.values()) for label, spread in times.items()),
         notes,
         name,
     )

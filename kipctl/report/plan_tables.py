@@ -109,12 +109,7 @@ def links_table(document: PlanShown) -> Table:
     links = sorted(document["copied"]["links"], key=lambda link: (-link.bytes, -link.replica_count))
     return Table(
         "Copied",
-        (
-            Column("From leader", right=True),
-            Column("To", right=True),
-            "Replicas",
-            _COPIED,
-        ),
+        (Column("From leader", right=True), Column("To", right=True), "Replicas", _COPIED),
         tuple(
             (str(link.from_broker), str(link.to_broker), link.replica_count, link.bytes)
             for link in links

@@ -23,6 +23,4 @@ def on_one_line(text: str) -> str:
 def _shown(match: re.Match[str]) -> str:
     if match[0].isprintable():
         return match[0]
-    return "".join(
-        character if character.isprintable() else ascii(character)[1:-1] for character in match[0]
-    )
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in match[0])

@@ -294,10 +294,7 @@ def verified_report(verified: Sequence["Verified"], target: "Assignment") -> Rep
             "wanted": "Wanted",
             "replicas": "Replicas",
         },
-        (
-            (*partition.id, str(partition.state), target[partition.id], partition.replicas)
-            for partition in verified
-        ),
+        ((*part.id, str(part.state), target[part.id], part.replicas) for part in verified),
     )
     table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: row[2] == "done")))
     counts = Counter(str(partition.state) for partition in verified)

@@ -20,13 +20,11 @@ def selectors_to_set(observation: "Observation") -> tuple[str, ...]:
     also where no replica is there yet."""
     from kipctl.cluster.inspect.replica_selection import NO_SELECTOR, RACK_AWARE
 
-    selectors = {partition.id: partition.selector for partition in observation.facts}
+    to_leader = {facts.id for facts in observation.facts if facts.selector == NO_SELECTOR}
     brokers = {
         choice.leader
         for choice in observation.choices
-        if not choice.local
-        and choice.rack in observation.racks
-        and selectors[choice.id] == NO_SELECTOR
+        if not choice.local and choice.rack in observation.racks and choice.id in to_leader
     }
     if not brokers:
         return ()
@@ -49,18 +47,15 @@ def closest_replicas(
     first, and none are named of which nothing is."""
     from kipctl.cluster.inspect.replica_selection import Reason
 
-    without = Counter(
-        choice.id for choice in observation.choices if choice.reason is Reason.NO_REPLICA
-    )
+    rack_count = len(observation.racks)
+    without = Counter(row.id for row in observation.choices if row.reason is Reason.NO_REPLICA)
     bytes_across: dict[str, float] = defaultdict(float)
     enough: dict[str, bool] = {}
     for facts in observation.facts:
         if times := without[facts.id]:
             topic = facts.id.topic
             bytes_across[topic] += times * weights.get(facts.id, 0)
-            enough[topic] = enough.get(topic, True) and (
-                len(facts.replicas) >= len(observation.racks)
-            )
+            enough[topic] = enough.get(topic, True) and len(facts.replicas) >= rack_count
     if not enough:
         return ()
     with_traffic = [topic for topic in enough if bytes_across[topic]] or [*enough]
@@ -69,7 +64,7 @@ def closest_replicas(
     give = Command(
         "reassign",
         rack_aware=enough[worst[0]],
-        replication_factor=None if enough[worst[0]] else len(observation.racks),
+        replication_factor=None if enough[worst[0]] else rack_count,
         topic=alike[:_TOPICS_NAMED],
         dry_run=True,
     )

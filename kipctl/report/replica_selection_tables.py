@@ -133,13 +133,11 @@ def _reasons(rows: Sequence[ReplicaChoice]) -> Table:
     for row in rows:
         key = _Reason(row["rack"], row["local"], row["closest"], row["reason"])
         alike.setdefault(key, []).append(f"{row['topic']}-{row['partition']}")
+    in_order = sorted(alike.items(), key=_by_rack)
     return Table(
         "Why",
         ("Reader in", "Local", "Closest", "Why", "Partitions", "Such as"),
-        tuple(
-            (*key, len(partitions), partitions[0])
-            for key, partitions in sorted(alike.items(), key=_by_rack)
-        ),
+        tuple((*key, len(partitions), partitions[0]) for key, partitions in in_order),
     )
 
 

@@ -50,11 +50,8 @@ def request_log_tables(document: RequestLogAnalysis) -> tuple[Table, ...]:
         _reads,
         _clocks,
     )
-    clusters = document["clusters"]
-    tables = (
-        _of_clusters([(cluster["cluster_id"], make(cluster)) for cluster in clusters])
-        for make in made
-    )
+    clusters = [(cluster["cluster_id"], cluster) for cluster in document["clusters"]]
+    tables = (_of_clusters([(name, make(cluster)) for name, cluster in clusters]) for make in made)
     return tuple(table for table in (_lines(document), *tables) if table.rows)
 
 

@@ -227,10 +227,8 @@ def _differing(document: ComparisonDocument, names: Sides) -> Table:
 
 def _measures(document: ComparisonDocument, names: Sides) -> Table:
     a, b = names
-    measures = [
-        measure for measure in document["measures"] if (measure["a"], measure["b"]) != (None, None)
-    ]
-    left_out = [measure["title"] for measure in document["measures"] if measure not in measures]
+    measures = [row for row in document["measures"] if (row["a"], row["b"]) != (None, None)]
+    left_out = [row["title"] for row in document["measures"] if row not in measures]
     notes = [*verdict_notes(measures)]
     if left_out:
         notes.append(f"Not measured on either side: {', '.join(left_out)}.")

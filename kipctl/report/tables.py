@@ -199,12 +199,8 @@ def with_commands(report: Report, typed: Typing) -> Report:
 
     def table(original: Table) -> Table:
         rows = (tuple(text(c) if isinstance(c, str) else c for c in row) for row in original.rows)
-        return replace(
-            original,
-            title=text(original.title),
-            rows=tuple(rows),
-            notes=tuple(map(text, original.notes)),
-        )
+        title, notes = text(original.title), tuple(map(text, original.notes))
+        return replace(original, title=title, rows=tuple(rows), notes=notes)
 
     def document(part: object) -> object:
         match part:

@@ -92,31 +92,28 @@ def _no_move(document: TapDocument) -> str:
 
 def _worth(worth: HintsWorth) -> str:
     """Not how much, where few moved leaders were met."""
-    saved, name = round(worth["without_ms"] - worth["with_ms"], 1), worth["client_id"] or "-"
+    with_ms, without_ms, name = worth["with_ms"], worth["without_ms"], worth["client_id"] or "-"
+    saved = round(without_ms - with_ms, 1)
     if min(worth["met_with"], worth["met_without"]) < MIN_MOVES:
         return (
             f"What hints are worth to {name} cannot be said: it met {worth['met_with']:,} moved"
             f" leaders with them and {worth['met_without']:,} without, {MIN_MOVES} each are wanted."
         )
     if not saved:
-        return (
-            f"No difference is seen for {name}, with hints or without: {worth['with_ms']:,.1f} ms."
-        )
+        return f"No difference is seen for {name}, with hints or without: {with_ms:,.1f} ms."
     return (
-        f"Hints {'save' if saved > 0 else 'cost'} {name} {abs(saved):,.1f} ms a"
-        f" moved leader (p50): {worth['with_ms']:,.1f} ms with them ({worth['met_with']:,} met),"
-        f" {worth['without_ms']:,.1f} ms without ({worth['met_without']:,} met)."
+        f"Hints {'save' if saved > 0 else 'cost'} {name} {abs(saved):,.1f} ms a moved leader (p50):"
+        f" {with_ms:,.1f} ms with them ({worth['met_with']:,} met),"
+        f" {without_ms:,.1f} ms without ({worth['met_without']:,} met)."
     )
 
 
 def verdicts(clients: Sequence[TapClient]) -> Iterator[str]:
     """Of each client that produced or fetched, in the order of `tap_answer`."""
-    in_order = sorted(
-        clients, key=lambda client: (not client["leader_errors"], -client["requests"]["total"])
-    )
-    for client in in_order:
+    ordered = sorted(clients, key=lambda row: (not row["leader_errors"], -row["requests"]["total"]))
+    for client in ordered:
         if client["leader_errors"] or _has_data(client):
-            yield f"{_name(client, in_order)} {_sentences(client)}"
+            yield f"{_name(client, ordered)} {_sentences(client)}"
 
 
 def _has_data(client: TapClient) -> bool:
@@ -167,17 +164,8 @@ def tap_tables(document: TapDocument) -> tuple[Table, ...]:
     if any(client["metadata_rpcs"]["total"] for client in document["clients"]):
         tables.append(_metadata_table(document))
     if document["listeners"]:
-        tables.append(
-            Table(
-                "Listeners",
-                ("broker", "the tap's port"),
-                tuple(
-                    (listener["broker"], str(listener["port"]))
-                    for listener in document["listeners"]
-                ),
-                name="listeners",
-            )
-        )
+        ports = tuple((entry["broker"], str(entry["port"])) for entry in document["listeners"])
+        tables.append(Table("Listeners", ("broker", "the tap's port"), ports, name="listeners"))
     if dropped := document["dropped"]:
         rows = tuple((line,) for line in dropped)
         tables.append(Table("Dropped connections", ("what",), rows, name="dropped"))

@@ -33,24 +33,17 @@ def _from_to(change: "Change", *, is_removal: bool) -> tuple[str | None, str | N
 
 def seen_report(seen: "ThrottlesSeen") -> Report:
     """Every throttle of the cluster: where, who has set it, and what needs it."""
-    throttles = sorted(seen.values.items())
+    throttles = [
+        (throttle, value, seen.set_by(throttle), throttle in seen.used)
+        for throttle, value in sorted(seen.values.items())
+    ]
     rows = tuple(
-        (
-            str(throttle),
-            format_rate(value),
-            seen.set_by(throttle),
-            "yes" if throttle in seen.used else "no",
-        )
-        for throttle, value in throttles
+        (str(throttle), format_rate(value), who, "yes" if needed else "no")
+        for throttle, value, who, needed in throttles
     )
     listed = [
-        {
-            **throttle._asdict(),
-            "value": value,
-            "set_by": seen.set_by(throttle),
-            "is_needed": throttle in seen.used,
-        }
-        for throttle, value in throttles
+        {**throttle._asdict(), "value": value, "set_by": who, "is_needed": needed}
+        for throttle, value, who, needed in throttles
     ]
     unknown = [
         {**throttle._asdict(), "value": value, "set_by": who}
@@ -69,7 +62,7 @@ def seen_report(seen: "ThrottlesSeen") -> Report:
             f" {counted(len(unknown), 'rate')} may be set still, by"
             f" {', '.join(dict.fromkeys(str(rate['set_by']) for rate in unknown))}."
         )
-    left = [throttle for throttle, _ in throttles if throttle not in seen.used]
+    left = [throttle for throttle, _, _, needed in throttles if not needed]
     clear = Command(
         "changes clear-throttles", all=any(not seen.is_own(setting) for setting in left)
     )

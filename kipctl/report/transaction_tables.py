@@ -37,11 +37,8 @@ def _document(transaction: "OpenTransaction", access: "Access") -> dict[str, obj
     from kipctl.cluster.open_transactions import abort_command
 
     known = transaction.coordinated
-    since = (
-        datetime.fromtimestamp(transaction.since_ms / 1000, UTC)
-        if transaction.since_ms > 0
-        else None
-    )
+    since_ms = transaction.since_ms
+    since = datetime.fromtimestamp(since_ms / 1000, UTC) if since_ms > 0 else None
     return {
         "topic": transaction.id.topic,
         "partition": transaction.id.partition,

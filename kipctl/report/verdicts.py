@@ -35,10 +35,7 @@ def compared_answer(
     )
     if not decided:
         first = f"{what}: whether arms differ {asked[0][1]['verdict']}."
-    each = (
-        f"{label}{comparison['with']} against {comparison['without']}: {_ms(comparison)}"
-        for label, comparison in asked
-    )
+    each = (f"{label}{row['with']} against {row['without']}: {_ms(row)}" for label, row in asked)
     return (Paragraph(first, tuple(each)),)
 
 

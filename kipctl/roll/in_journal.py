@@ -119,7 +119,6 @@ def _throttle_left(changes: Journal) -> str:
         return f"is adapted now: {at_work}"
     if changes.locked_by():
         return ""
-    entry = next(
-        (entry for entry in changes.unfinished() if entry.throttle and not entry.is_open), None
-    )
+    left = (entry for entry in changes.unfinished() if entry.throttle and not entry.is_open)
+    entry = next(left, None)
     return f"is still set: entry {entry.id}, {entry.origin}" if entry else ""

@@ -99,9 +99,8 @@ class ClusterWatch:
         """
         seen = read_state(self.cluster, None, WANTED, self._looks)
         self._looks += 1
-        return seen.snapshot, "; ".join(
-            filter(None, (unmet(condition, seen) for condition in WANTED))
-        )
+        problems = (unmet(condition, seen) for condition in WANTED)
+        return seen.snapshot, "; ".join(filter(None, problems))
 
     def quorum_unmet(self) -> str:
         """Which controller is not caught up, or which broker knows another active one; "" for none.

@@ -313,9 +313,7 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
 def describe_risk(risk: Risk) -> str:
     """What a restart does, in a few words; "" of no harm."""
     effects = risk.effects
-    parts = [
-        f"{_some(effects[effect])} {words}" for effect, words in _HARM.items() if effect in effects
-    ]
+    parts = [f"{_some(effects[effect])} {_HARM[effect]}" for effect in _HARM if effect in effects]
     if risk.no_quorum:
         parts.append("no majority of controllers is left: no leader is elected meanwhile")
     return ", ".join(parts)

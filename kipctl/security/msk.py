@@ -221,16 +221,14 @@ def _credentials(source: "MskToken") -> tuple[Any, float | None]:
         )
 
     session = Session(profile=source.profile or None)
-    sts_region = source.sts_region or source.region
-    resolver = create_credential_resolver(
-        session, region_name=sts_region if source.role_arn else None
-    )
+    region = source.sts_region or source.region
+    resolver = create_credential_resolver(session, region_name=region if source.role_arn else None)
     # Else it reads the terminal, beside kipctl's own questions; its public ways set no other.
     resolver.get_provider(AssumeRoleProvider.METHOD)._prompter = ask
     session.register_component("credential_provider", resolver)
     if source.role_arn:
         quickly = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts": 2})
-        sts = session.create_client("sts", region_name=sts_region, config=quickly)
+        sts = session.create_client("sts", region_name=region, config=quickly)
         external = {"ExternalId": source.external_id} if source.external_id else {}
         given = sts.assume_role(
             RoleArn=source.role_arn, RoleSessionName=source.session_name, **external

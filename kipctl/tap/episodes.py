@@ -341,17 +341,12 @@ class Episodes:
 
     def still(self, now_us: int) -> Counter[Fact]:
         """Facts of what is not over, or was so just now."""
-        return Counter(
-            [
-                *(self._open_fact(about, state, now_us) for about, state in self.open.items()),
-                *(
-                    EpisodeFact.of(
-                        over.about.api, over.state.episode, over.end, over.until_us, over.doubts
-                    )
-                    for over in self.over
-                ),
-            ]
-        )
+        facts: Counter[Fact] = Counter()
+        for about, state in self.open.items():
+            facts[self._open_fact(about, state, now_us)] += 1
+        for about, state, end, until_us, doubts in self.over:
+            facts[EpisodeFact.of(about.api, state.episode, end, until_us, doubts)] += 1
+        return facts
 
     def seen(self, **counts: int) -> Seen:
         """What is to be judged; `counts` are fields of `Seen`."""

@@ -108,9 +108,7 @@ class MetadataRequests:
         return MetadataCause.UNEXPLAINED
 
     def _are_back(self, wanted: frozenset[str], asked_us: int, age_us: int) -> bool:
-        twice = (
-            request.before_us for topic, request in self._topics.items() if topic not in wanted
-        )
+        twice = (asked.before_us for topic, asked in self._topics.items() if topic not in wanted)
         if self._together_us > asked_us or max(twice, default=0) > asked_us:
             return True
         among = [self._topics[topic].among for topic in wanted if topic in self._topics]

@@ -34,10 +34,7 @@ class PositionsApi(Api):
 def _errors(body: Any) -> Iterator[tuple[PartitionId, int]]:
     is_list = isinstance(body, ListOffsetsResponse)
     for topic in body.topics:
+        name = topic.name if is_list else topic.topic
         for partition in topic.partitions:
-            name, number = (
-                (topic.name, partition.partition_index)
-                if is_list
-                else (topic.topic, partition.partition)
-            )
+            number = partition.partition_index if is_list else partition.partition
             yield PartitionId(name, number), partition.error_code

@@ -121,9 +121,7 @@ class Sightings:
     ) -> tuple[FindingSeen, ...]:
         """What the facts come to, with those of what is not over; the worst first."""
         return tuple(
-            FindingSeen(
-                entry.finding.id, entry.times.seen, entry.times.of, self._first[entry.finding.id]
-            )
+            FindingSeen(entry.finding.id, *entry.times, self._first[entry.finding.id])
             for entry in seen(self.facts + still, software, tuple(doubts))
             if entry.finding.id in self._first
         )

@@ -58,9 +58,7 @@ def wrong_field(description: Mapping[str, Any]) -> str:
     Empty when nothing is wrong.
     """
     # A run that failed has no summary.
-    given = {
-        name: value for name, value in description.items() if (name, value) != ("summary", None)
-    }
+    given = dict(field for field in description.items() if field != ("summary", None))
     return _wrong(given, _FIELDS, "")
 
 
@@ -70,10 +68,8 @@ def _wrong(value: Any, shape: Any, name: str) -> str:
         case _ListOf(fields):
             if not isinstance(value, list):
                 return f"{name} is {_type_of(value)}"
-            every = ((item, f"{name}[{at}]") for at, item in enumerate(value))
-            flaws = (
-                _lacking(item, fields, path) or _wrong(item, fields, path) for item, path in every
-            )
+            every = ((item, fields, f"{name}[{at}]") for at, item in enumerate(value))
+            flaws = (_lacking(*item) or _wrong(*item) for item in every)
         case _Record(fields):
             if not value:
                 return ""

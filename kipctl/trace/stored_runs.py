@@ -380,8 +380,7 @@ def _matching(pattern: str, folder: Path) -> tuple[Path, ...]:
         sorted(
             path
             for path in folder.iterdir()
-            if path.is_dir()
-            and any(fnmatchcase(path.name, alternative) for alternative in patterns)
+            if path.is_dir() and any(fnmatchcase(path.name, pattern) for pattern in patterns)
         )
     )
 

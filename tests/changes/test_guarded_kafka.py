@@ -35,9 +35,8 @@ def test_waits_for_moved_leaders_are_noticed_and_the_change_is_undone(
     assert told["guard"]["conditions"][0]["worst"] > 0
     after = take_snapshot(cluster, ["guarded-waits"])
     assert after.assignment == before.assignment
-    assert leaders_of(cluster, "guarded-waits") == [
-        partition.leader for partition in before.partitions
-    ]
+    leaders = [partition.leader for partition in before.partitions]
+    assert leaders_of(cluster, "guarded-waits") == leaders
     await_no_own_topics(cluster)
 
 

@@ -143,14 +143,9 @@ def test_a_drained_brokers_bytes_are_spread(data: st.DataObject) -> None:
     snapshot = data.draw(clusters(healthy=True, most=1))
     partition = snapshot.partitions[0]
     brokers = snapshot.broker_ids
+    leaders = st.sampled_from(brokers)
     partitions = tuple(
-        Partition(
-            partition.id._replace(partition=n),
-            (b := data.draw(st.sampled_from(brokers)),),
-            (b,),
-            b,
-            1,
-        )
+        Partition(partition.id._replace(partition=n), (b := data.draw(leaders),), (b,), b, 1)
         for n in range(len(sizes))
     )
     snapshot = Snapshot(

@@ -350,9 +350,8 @@ def test_what_a_throttle_holds_for(setting: Setting, busy: tuple[int, int], expe
     """Of a reassignment of topic u, by whomever; one of the entry's own partitions always."""
     throttle = Throttle((Change(setting, None, "1"),))
     entry = Entry(Path("x"), "x", "c", {T[0]: (1, 2)}, {}, EntryState.SUBMITTED, throttle=throttle)
-    other, mine = (
-        Reassignment(partition, busy, busy[:1], ()) for partition in (PartitionId("u", 0), T[0])
-    )
+    other = Reassignment(PartitionId("u", 0), busy, busy[:1], ())
+    mine = replace(other, id=T[0])
     assert applies_to(entry, [other]) is expected
     assert applies_to(entry, [mine])
     assert not applies_to(entry, [])

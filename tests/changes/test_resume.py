@@ -213,9 +213,7 @@ def test_when_all_has_arrived_the_throttle_is_removed_and_that_is_said(fake: Rea
     rate = Setting(BROKER, "4", RATE)
     cut_off(fake.kept).with_throttle(Throttle((Change(rate, None, "50000000"),)))
     fake.configs = {(int(ResourceType.BROKER), "4"): {RATE: "50000000"}}
-    fake.partitions = {
-        partition: Held(replicas, replicas[0]) for partition, replicas in AFTER.items()
-    }
+    fake.partitions = {part: Held(replicas, replicas[0]) for part, replicas in AFTER.items()}
     assert "Its throttle is removed." in fake.kipctl("changes resume --dry-run").out
     nothing = fake.kipctl("changes cancel --yes").err
     assert "Throttles of earlier changes are still set." in nothing

@@ -63,9 +63,8 @@ def none_afterwards(cluster: Cluster) -> Iterator[None]:
     yield
     brokers = [Setting(BROKER, str(broker), config) for broker in (1, 2, 3) for config in RATES]
     now = read_settings(cluster, brokers)
-    restore_throttle(
-        cluster, Throttle(tuple(Change(setting, None, now[setting]) for setting in brokers))
-    )
+    left = tuple(Change(setting, None, now[setting]) for setting in brokers)
+    restore_throttle(cluster, Throttle(left))
 
 
 def fill(lab: Lab, topic: str, megabytes: int) -> None:
@@ -123,9 +122,7 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
         sizes, _ = reported_sizes(3, cluster.broker(3).request(DescribeLogDirsRequest(topics=None)))
         copied.append(sizes.get(PartitionId(topic, 0), 0))
     assert copied[-1] < held / 2
-    assert [reassignment.id for reassignment in list_reassignments(cluster)] == [
-        PartitionId(topic, 0)
-    ]
+    assert [ongoing.id for ongoing in list_reassignments(cluster)] == [PartitionId(topic, 0)]
 
     assert restore_throttle(cluster, throttle) == ()
     wait_for(cluster, before)
@@ -156,9 +153,7 @@ def test_two_kipctl_never_leave_the_other_unlimited_and_nothing_in_the_end(
     looks: list[str | None] = []
 
     def is_first_busy(cluster: Cluster) -> bool:
-        return any(
-            reassignment.id.topic == topics[0] for reassignment in list_reassignments(cluster)
-        )
+        return any(ongoing.id.topic == topics[0] for ongoing in list_reassignments(cluster))
 
     def look_on() -> None:
         with Cluster(lab.bootstrap_server, timeout_s=30.0) as own:

@@ -77,10 +77,8 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
         before = kipctl(chosen, "--dry-run -o json")
         assert [row["may_come_back"] for row in before.document["partitions"]] == [[1]] * 3
         transactions = by_topic(before)
-        assert (transactions[OPEN]["transactional_id"], transactions[OPEN]["state"]) == (
-            "app-open",
-            "Ongoing",
-        )
+        assert transactions[OPEN]["transactional_id"] == "app-open"
+        assert transactions[OPEN]["state"] == "Ongoing"
         assert (transactions[OPEN]["hanging"], transactions[OPEN]["start_offset"]) == (False, 0)
         assert (transactions[LOST]["hanging"], transactions[LOST]["start_offset"]) == (True, 11)
         assert transactions[LOST]["state"] == "CompleteCommit"
@@ -114,13 +112,10 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
         opened.commit_transaction(_TIMEOUT_S)
         await_committed(lab, OPEN, 4)
 
-        findings_by_id = findings(kipctl("inspect brokers -o json"))
-        assert (
-            "tx2-0, tx3-0. In tx2-0 it is of producer"
-            in findings_by_id["hanging-transaction"]["what"]
-        )
+        hanging = findings(kipctl("inspect brokers -o json"))["hanging-transaction"]
+        assert "tx2-0, tx3-0. In tx2-0 it is of producer" in hanging["what"]
         command = by_topic(elected)[LOST]["abort"]
-        assert findings_by_id["hanging-transaction"]["change"].endswith(command)
+        assert hanging["change"].endswith(command)
         kafka_transactions(lab, command)
         lab.start(1)
         wait_until_everywhere(cluster, FEW, in_sync)

@@ -181,13 +181,9 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(lagging: ElectingCl
 @pytest.mark.usefixtures("clock")
 def test_of_many_brokers_all_have_to_answer_and_some_are_compared() -> None:
     """Any one that crashed and is still listed keeps it from being met, whichever it is."""
-    ids = [PartitionId("t", n) for n in range(30)]
-    places = {
-        partition_id: tuple((n + more) % 30 + 1 for more in range(3))
-        for n, partition_id in enumerate(ids)
-    }
-    held = {partition_id: Held(replicas, replicas[0]) for partition_id, replicas in places.items()}
-    cluster = ManyBrokers(held, tuple(range(1, 31)), sizes=dict.fromkeys(ids, 1))
+    places = [tuple((n + more) % 30 + 1 for more in range(3)) for n in range(30)]
+    held = {PartitionId("t", n): Held(replicas, replicas[0]) for n, replicas in enumerate(places)}
+    cluster = ManyBrokers(held, tuple(range(1, 31)), sizes=dict.fromkeys(held, 1))
     wait = "wait --until in-sync,converged --timeout 1"
     with many_brokers(cluster), socket.socket() as nobody:
         assert "30 of 30        20" in cluster.kipctl(wait).out

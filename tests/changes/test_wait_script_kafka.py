@@ -60,11 +60,7 @@ def shown_by(node: Node) -> list[PartitionMetadata]:
 
 
 def lacking(partitions: list[PartitionMetadata]) -> list[PartitionMetadata]:
-    return [
-        partition
-        for partition in partitions
-        if sorted(partition.isrs) != sorted(partition.replicas)
-    ]
+    return [p for p in partitions if sorted(p.isrs) != sorted(p.replicas)]
 
 
 @campaign

@@ -110,9 +110,8 @@ CASES: list[tuple[Mapping[Fact, int], str | None]] = [
 
 @pytest.mark.parametrize(("facts", "finding_id"), CASES)
 def test_what_facts_come_to(facts: Mapping[Fact, int], finding_id: str | None) -> None:
-    assert [entry.finding.id for entry in seen(facts, NOBODY)] == (
-        [finding_id] if finding_id else []
-    )
+    ids = [entry.finding.id for entry in seen(facts, NOBODY)]
+    assert ids == ([finding_id] if finding_id else [])
 
 
 def test_every_finding_is_in_the_table_above() -> None:

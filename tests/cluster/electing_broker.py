@@ -201,26 +201,20 @@ class ElectingCluster(Commands):
         return ElectLeadersResponse(
             replica_election_results=tuple(
                 ReplicaElectionResult(
-                    topic,
-                    tuple(
-                        PartitionResult(partition.partition, outcomes[partition])
-                        for partition in group
-                    ),
+                    topic, tuple(PartitionResult(part.partition, outcomes[part]) for part in group)
                 )
                 for topic, group in groupby(ids, key=lambda partition: partition.topic)
             )
         )
 
-    def _outcome(self, partition: PartitionId, election: int) -> int:
+    def _outcome(self, partition: PartitionId, kind: int) -> int:
         if partition not in self.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         code = self.refusals.get(partition, 0)
         if self.elects and code in (0, ErrorCode.REQUEST_TIMED_OUT):
             now = self.partitions[partition]
             live = [replica for replica in now.replicas if replica in self.brokers]
-            self.lead(
-                partition, live[0] if election == ElectionType.UNCLEAN else now.preferred_leader
-            )
+            self.lead(partition, live[0] if kind == ElectionType.UNCLEAN else now.preferred_leader)
         return code
 
     def _log_ends(self, request: ListOffsetsRequest) -> ListOffsetsResponse:

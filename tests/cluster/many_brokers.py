@@ -196,9 +196,7 @@ class ManyBrokers(Reassigning):
                         tuple(b for b in held.replicas if b not in held.target),
                     )
                 )
-        return tuple(
-            OngoingTopicReassignment(t, tuple(partitions)) for t, partitions in ongoing.items()
-        )
+        return tuple(OngoingTopicReassignment(t, tuple(p)) for t, p in ongoing.items())
 
     def _dirs_of(self, broker: int, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         held = self._on_broker[broker]
@@ -207,9 +205,8 @@ class ManyBrokers(Reassigning):
         topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
         for partition in held:
             size = round(self.sizes[partition] * self._share_copied(partition, broker))
-            topics[partition.topic].append(
-                DescribeLogDirsPartition(partition.partition, size, 0, False)
-            )
+            log = DescribeLogDirsPartition(partition.partition, size, 0, False)
+            topics[partition.topic].append(log)
         return DescribeLogDirsResponse(
             results=(
                 DescribeLogDirsResult(

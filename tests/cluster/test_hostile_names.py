@@ -88,8 +88,7 @@ class Hostile(Reassigning):
             answer = random_message(type(known).response, asked.version, Random(0), Fill.FULL)
         if isinstance(answer, MetadataResponse):
             brokers = (
-                replace(broker, port=self.ports[broker.node_id], rack="r")
-                for broker in answer.brokers
+                replace(node, port=self.ports[node.node_id], rack="r") for node in answer.brokers
             )
             answer = replace(answer, brokers=tuple(brokers))
         assert isinstance(answer, Response)

@@ -18,10 +18,8 @@ HERE, THERE = PartitionId("orders", 0), PartitionId("orders", 1)
 
 
 def known(state: str, *partitions: PartitionId, producer: int = 1000) -> Coordinators:
-    transaction = CoordinatedTransaction(
-        "app", producer, state, 5_000, 60_000, frozenset(partitions)
-    )
-    return Coordinators({producer: transaction})
+    entry = CoordinatedTransaction("app", producer, state, 5_000, 60_000, frozenset(partitions))
+    return Coordinators({producer: entry})
 
 
 def producer(id: int = 1000, start: int = 10) -> ProducerState:

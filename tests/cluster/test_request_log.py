@@ -237,10 +237,7 @@ def test_off_is_the_level_kafka_comes_with_and_quieter_levels_stay() -> None:
     switched = switch_off(as_cluster(brokers), brokers.levels)
     assert brokers.levels == {1: "WARN", 2: "ERROR", 3: "WARN", 4: "INFO"}
     assert [logger.before for logger in switched] == ["DEBUG", "ERROR", "TRACE", "INFO"]
-    assert [logger.level for logger in read_levels(as_cluster(brokers), (1, 2))] == [
-        "WARN",
-        "ERROR",
-    ]
+    assert [entry.level for entry in read_levels(as_cluster(brokers), (1, 2))] == ["WARN", "ERROR"]
 
 
 def test_a_level_that_is_not_told_is_an_error() -> None:

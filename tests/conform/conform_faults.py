@@ -214,20 +214,15 @@ def answers_are_taken_in_the_order_of_requests(patch: Patch) -> None:
 
     def read(version: int, frame: memoryview) -> Any:
         answer = read_fetch(version, frame)
-        indices = sorted(fetched.partition for fetched in answer.partitions)
+        indices = sorted(part.partition for part in answer.partitions)
         pairs = zip(answer.partitions, indices, strict=True)
-        return answer._replace(
-            partitions=[fetched._replace(partition=index) for fetched, index in pairs]
-        )
+        return answer._replace(partitions=[part._replace(partition=index) for part, index in pairs])
 
     patch.setattr(consumer, "read_fetch", read)
 
 
 def draft_hints_are_followed(patch: Patch) -> None:
-    _hints(
-        patch,
-        lambda self, partition, hint: apply_hint(self, partition, hint._replace(is_draft=False)),
-    )
+    _hints(patch, lambda self, part, hint: apply_hint(self, part, hint._replace(is_draft=False)))
 
 
 def retries_are_sent_in_any_order(patch: Patch) -> None:

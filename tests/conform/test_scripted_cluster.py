@@ -350,9 +350,7 @@ def test_a_group_of_one_member_joins_commits_and_leaves(cluster: Cluster) -> Non
         told = asked(cluster, fetch, 9).groups[0].topics[0].partitions[0]
         assert told.committed_offset == 7
     id, other = cluster.topics["t"], UUID(int=9)
-    by_id = tuple(
-        OffsetCommitTopic(topic_id=topic_id, partitions=partitions) for topic_id in (id, other)
-    )
+    by_id = tuple(OffsetCommitTopic(topic_id=uuid, partitions=partitions) for uuid in (id, other))
     committed = asked(cluster, OffsetCommitRequest("g", topics=by_id), 10).topics
     assert [(topic.topic_id, topic.partitions[0].error_code) for topic in committed] == [
         (id, 0),

@@ -39,10 +39,8 @@ def reads(*rows: tuple[int, int, int, int]) -> IntRows:
 
 
 def test_bytes_of_the_own_rack_and_of_others() -> None:
-    read_bytes = traffic(
-        reads((1, 0, 1, 300), (2, 1, 2, 90), (3, 2, 3, 10), (4, 0, 7, 0)), RACKS, "a"
-    )
-    assert read_bytes == {
+    by_rack = traffic(reads((1, 0, 1, 300), (2, 1, 2, 90), (3, 2, 3, 10), (4, 0, 7, 0)), RACKS, "a")
+    assert by_rack == {
         "bytes": 400,
         "bytes_by_rack": {"a": 300, "b": 90, "unknown": 10},
         "own_rack_percent": 75.0,

@@ -22,10 +22,7 @@ from kipctl.protocol.fetch import FetchResponse
 from kipctl.protocol.produce import ProduceResponse
 
 _GIVEN = {"acks": "1", "partitioner.class": "RoundRobinPartitioner"}
-_PROBE = {
-    discovery: ProbeArm(name=f"probe-{discovery}", discovery=discovery)
-    for discovery in LeaderDiscovery
-}
+_PROBE = {mode: ProbeArm(name=f"probe-{mode}", discovery=mode) for mode in LeaderDiscovery}
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,8 @@ def test_the_kips_own_scale() -> None:
     assert (plan.rotations, plan.warmup_records) == (1, 0)
     fewer = planned(Scale.KIP, {"num_records": 100_000, "throughput": 1000}, FRESH)
     assert (fewer.every_s, fewer.rotations) == (50, 1)
-    otherwise = {
-        difference["what"]
-        for difference in set_up_differences(set_up(plan, Place(None, 6, 3), 6, "4.3.1"))
-    }
+    here = set_up(plan, Place(None, 6, 3), 6, "4.3.1")
+    otherwise = {difference["what"] for difference in set_up_differences(here)}
     assert otherwise == {"machines", "Kafka of the brokers", "latency is of"}
     assert nodes_of(Scale.KIP) == (6, 3)
 

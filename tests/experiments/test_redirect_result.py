@@ -40,10 +40,7 @@ def shown(table: Table) -> str:
 
 
 def test_arms_of_one_client_are_compared_and_what_hints_do_is_told_apart() -> None:
-    comparisons = {
-        (comparison["without"], comparison["with"]): comparison
-        for comparison in DOCUMENT["comparisons"]
-    }
+    comparisons = {(row["without"], row["with"]): row for row in DOCUMENT["comparisons"]}
     assert list(comparisons) == [
         ("java-3.6.0", "java-4.3.1-capped"),
         ("java-3.6.0", "java-4.3.1"),

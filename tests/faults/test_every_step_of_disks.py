@@ -37,6 +37,7 @@ def test_killed_at_any_step_it_is_ended_by_the_next(runner: Victims, way: str, w
         assert set(cluster.fake.located.values()) == {"/data2"}
     assert steps > 50
     apart = -(-steps // as_many(8, steps))
+    leaders = {p: REPLICAS[p][0] for p in T}
     for step in range(chance(f"disks {way}").randint(1, apart), steps, apart):
         with world(runner) as cluster:
             cut = cluster.cut(to_other_disks(cluster), step)
@@ -47,7 +48,5 @@ def test_killed_at_any_step_it_is_ended_by_the_next(runner: Victims, way: str, w
                 continue
             cluster.run(way, "--yes")
             assert {cluster.fake.located.get(p, "/data") for p in T} == {where}, cluster.log
-            assert cluster.state == (REPLICAS, {p: REPLICAS[p][0] for p in T}, CONFIGS, []), (
-                cluster.log
-            )
+            assert cluster.state == (REPLICAS, leaders, CONFIGS, []), cluster.log
             assert list(cluster.fake.kept.unfinished()) == [], cluster.log

@@ -169,18 +169,14 @@ def properties(folder: Path) -> Readers:
         if security.tls:
             security.tls.context()
 
-    sound = [java_properties.text(config).encode() for config in _texts(folder)]
-    sound += [
-        "".join(f"{a} = {b!r}\n" for a, b in config.items()).encode() for config in _texts(folder)
-    ]
+    texts = [*_texts(folder)]
+    sound = [java_properties.text(config).encode() for config in texts]
+    sound += ["".join(f"{a} = {b!r}\n" for a, b in config.items()).encode() for config in texts]
     spark = b"# mine\nspark.master  local[2]\nspark.executor.memory=2g\n\nspark.authenticate true\n"
     yield {
         "properties": Reader(sound, put(file, of_java), text_changed, memory=2000),
         "a client's": Reader(
-            [
-                java_properties.text(config).encode()
-                for config in ({"acks": "all", "linger.ms": "5"},)
-            ],
+            [java_properties.text({"acks": "all", "linger.ms": "5"}).encode()],
             put(file, lambda: parse_properties(java_properties.read(file))),
             text_changed,
         ),

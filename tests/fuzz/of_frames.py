@@ -104,11 +104,9 @@ def _fetch_hints(version: int, frame: bytes) -> None:
 def batches(_: Path) -> Readers:
     """Record batches as brokers hand them on, several of them, compressed or not."""
 
-    def several(*compressions: Compression) -> bytes:
+    def several(*codecs: Compression) -> bytes:
         some = [Record(b"value", b"key", headers=(("name", None),)), Record(None, b"tombstone")]
-        return b"".join(
-            encode_batch(some, compression, 4711, 3, 99) for compression in compressions
-        )
+        return b"".join(encode_batch(some, codec, 4711, 3, 99) for codec in codecs)
 
     def counted(check_crcs: bool, content: bytes) -> None:
         for aborted in (None, ((4711, 0), (4711, 1 << 62), (-1, -1))):

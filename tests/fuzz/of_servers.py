@@ -188,9 +188,7 @@ class Lying(Reassigning):
     def answer(self, asked: Asked) -> Response | bytes | None:
         choose, version, cls = self.choose, asked.version, type(asked.request).response
         if isinstance(asked.request, ApiVersionsRequest):
-            keys = tuple(
-                ApiVersion(request.api.key, *request.api.versions) for request in ALL_REQUESTS
-            )
+            keys = tuple(ApiVersion(kind.api.key, *kind.api.versions) for kind in ALL_REQUESTS)
             usual: Response = ApiVersionsResponse(api_keys=keys)
         else:
             known = super().answer(asked)

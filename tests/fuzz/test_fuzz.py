@@ -19,6 +19,4 @@ def test_whatever_is_said_or_left_ends_with_a_value_or_a_declared_error(
 ) -> None:
     with TARGETS[name](tmp_path) as readers:
         tally = fuzz(name, readers, SEED, range(FEW.get(name, 300) * as_many(1, 100)), Tally())
-    assert [
-        (finding.fault, finding.reader, finding.content) for finding in tally.failures.values()
-    ] == []
+    assert [(entry.fault, entry.reader, entry.content) for entry in tally.failures.values()] == []

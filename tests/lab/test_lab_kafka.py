@@ -56,11 +56,9 @@ def measured(guard: None) -> Iterator[Lab]:
     lab.down()
 
 
-def metadata_requests(metrics: BrokerMetrics, versions: Iterable[int]) -> Counter[int]:
+def metadata_requests(broker: BrokerMetrics, versions: Iterable[int]) -> Counter[int]:
     """How many of each of these versions have been counted."""
-    return Counter(
-        {version: metrics.requests.get(("Metadata", version), 0) for version in versions}
-    )
+    return Counter({version: broker.requests.get(("Metadata", version), 0) for version in versions})
 
 
 def once_it_counts(url: str, sent: Counter[int]) -> BrokerMetrics:

@@ -50,13 +50,9 @@ def attempts(
         )
         now += 10 + backoff_us + metadata_us
     names = COLUMNS["redirects"]
+    names = names[names.index("attempt") :]
     return [
-        {
-            "partition": partition,
-            **dict(
-                zip(names[names.index("attempt") :], redirect_columns(attempt, share), strict=True)
-            ),
-        }
+        {"partition": partition, **dict(zip(names, redirect_columns(attempt, share), strict=True))}
         for attempt, share in zip(noted, phases(noted, 0, now, now), strict=True)
     ]
 

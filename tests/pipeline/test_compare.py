@@ -237,9 +237,8 @@ def test_a_run_without_records_has_no_times_and_nothing_is_told(
     assert measures["failed"].b == 0
     # None of its requests are on record: that is not the same as none.
     assert measures["metadata_rpcs"].b is None
-    assert (
-        measures["move_wait_p50"].verdict.text == "cannot be told: one run on a side, 3 are needed"
-    )
+    verdict = measures["move_wait_p50"].verdict
+    assert verdict.text == "cannot be told: one run on a side, 3 are needed"
     assert all(measure.verdict.is_different is None for measure in measures.values())
 
 

@@ -146,8 +146,7 @@ def strimzi(line: str) -> dict[str, Any]:
 def loki_result(lines: Lines) -> dict[str, Any]:
     values = [[f"{millis(line)}000000", bare(line)] for line in lines]
     streams = [
-        {"stream": {"pod": f"kafka-{number}", "app": "kafka"}, "values": values[number::2]}
-        for number in (0, 1)
+        {"stream": {"pod": f"kafka-{n}", "app": "kafka"}, "values": values[n::2]} for n in (0, 1)
     ]
     return {"status": "success", "data": {"resultType": "streams", "result": streams}}
 
@@ -399,10 +398,8 @@ def wrapped(
     written(folder, "crlf", docker(lines), "\r\n")
     (folder / "packed.log.gz").write_bytes(gzip.compress("\n".join(docker(lines)).encode()))
     halves = (cri(lines[:7]), cri(lines[7:]))  # in two frames, as files put together have them
-    packed = (
-        bytes(cramjam.zstd.compress("".join(f"{x}\n" for x in half).encode())) for half in halves
-    )
-    (folder / "zstandard.log.zst").write_bytes(b"".join(packed))
+    texts = ("".join(f"{x}\n" for x in half).encode() for half in halves)
+    (folder / "zstandard.log.zst").write_bytes(b"".join(map(cramjam.zstd.compress, texts)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summary, "_copies", lambda rows: {})
         return read_request_log(spark, [str(folder)])
@@ -417,12 +414,10 @@ def test_what_is_read_in_an_envelope_is_what_is_read_without(
     plainly: RequestLog, wrapped: RequestLog
 ) -> None:
     [expected] = requests_of(plainly).values()
-    requests = requests_of(wrapped)
-    assert requests.keys() == {*WRAPPED, "crlf", "packed", "zstandard"}
+    read = requests_of(wrapped)
+    assert read.keys() == {*WRAPPED, "crlf", "packed", "zstandard"}
     wrong = {
-        name: (expected - rows, rows - expected)
-        for name, rows in requests.items()
-        if rows != expected
+        name: (expected - rows, rows - expected) for name, rows in read.items() if rows != expected
     }
     assert wrong == {}
 

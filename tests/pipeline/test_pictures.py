@@ -183,15 +183,11 @@ def test_two_sides_are_compared_in_a_page(kipctl: Kipctl, tmp_path: Path) -> Non
     assert said.status == ExitStatus.DONE, said.err
     shown = Tables(file.read_text()).tables
     [(_, *verdicts)] = [rows for title, rows in shown.items() if title.startswith("A: r0, r1, r2;")]
-    measured = [
-        measure
-        for measure in said.document["measures"]
-        if (measure["a"], measure["b"]) != (None, None)
-    ]
-    assert len(measured) < len(said.document["measures"])  # nobody reads in these runs
-    assert [row[0] for row in verdicts] == [
-        f"{measure['title']}, {measure['unit']}" for measure in measured
-    ]
+    measures = said.document["measures"]
+    measured = [measure for measure in measures if (measure["a"], measure["b"]) != (None, None)]
+    assert len(measured) < len(measures)  # nobody reads in these runs
+    titles = [f"{measure['title']}, {measure['unit']}" for measure in measured]
+    assert [row[0] for row in verdicts] == titles
     told = {measure["title"]: measure["verdict"].split(":")[0] for measure in measured}
     assert {row[0].rpartition(",")[0]: row[-1] for row in verdicts} == told
     # The sides take the place of the arms.

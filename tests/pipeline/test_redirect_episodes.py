@@ -161,9 +161,7 @@ def found_by_client(spark: SparkSession, rows: list[Row]) -> dict[str, list[Row]
 
 def test_episodes_by_table(spark: SparkSession) -> None:
     rows = [
-        {"api_key": 0, "client": name, **row}
-        for name, (attempts, _) in CASES.items()
-        for row in attempts
+        {"api_key": 0, "client": name, **row} for name, (given, _) in CASES.items() for row in given
     ]
     by_client = found_by_client(spark, rows)
     for name, (_, expected) in CASES.items():

@@ -5,6 +5,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -174,8 +175,7 @@ def plainly(line: str) -> dict[str, Any]:
         "principal": request["principal"],
         "listener": request["listener"],
         "security_protocol": request["securityProtocol"],
-        "answers": [dict(zip(names, (*answer, n), strict=True)) for answer, n in answers.items()]
-        or None,
+        "answers": [dict(zip(names, (*row, n), strict=True)) for row, n in answers.items()] or None,
     }
 
 
@@ -220,19 +220,13 @@ def test_bytes_of_the_records_that_clients_write_and_read(name: str) -> None:
 @pytest.mark.parametrize("name", LOGS)
 def test_what_metadata_answers_name(name: str) -> None:
     nodes, topics = set(), set()
+    node_of, topic_of = itemgetter("nodeId", "host", "port", "rack"), itemgetter("topicId", "name")
     for line in log_lines(name):
         request = request_of(line)
         if request["requestHeader"]["requestApiKey"] == 3:
             answer = request["response"]
-            for node in answer["brokers"]:
-                nodes.add(
-                    (answer["clusterId"], node["nodeId"], node["host"], node["port"], node["rack"])
-                )
-            topics |= {
-                (topic["topicId"], topic["name"])
-                for topic in answer["topics"]
-                if "topicId" in topic
-            }
+            nodes |= {(answer["clusterId"], *node_of(node)) for node in answer["brokers"]}
+            topics |= {topic_of(topic) for topic in answer["topics"] if "topicId" in topic}
     rows = read(log_lines(name))
     assert {(row["cluster"], *row["node"].values()) for row in rows[Kind.NODE]} == nodes
     assert {tuple(row["topic"].values()) for row in rows[Kind.TOPIC]} == {

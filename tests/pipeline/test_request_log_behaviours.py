@@ -2,6 +2,7 @@
 
 import gzip
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -340,9 +341,7 @@ def without_broker_2(spark: SparkSession, tmp_path_factory: pytest.TempPathFacto
     of 1970; the document."""
     folder = tmp_path_factory.mktemp("without 2")
     stories = [moved_on(f"c{number}", 20_000 * number) for number in range(6)]
-    first, second, *_ = logs(
-        folder, [line for story in (warm(UNTIL_MS), *stories) for line in story]
-    )
+    first, second, *_ = logs(folder, [*chain(warm(UNTIL_MS), *stories)])
     Path(second).unlink()
     early = text(produced(1, 0, "early"), -START_US / 1000)
     path = Path(first)

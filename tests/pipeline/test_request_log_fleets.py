@@ -78,9 +78,8 @@ def test_brokers_of_one_port_are_told_by_what_they_accept(
             line = line.replace(named, f'"host":"b{broker}.example","port":9092')
         return line
 
-    [cluster] = analyse(read_request_log(spark, written(tmp_path, of_each_node(change))))[
-        "clusters"
-    ]
+    log = read_request_log(spark, written(tmp_path, of_each_node(change)))
+    [cluster] = analyse(log)["clusters"]
     assert [row["addresses"] for row in cluster["brokers"]] == [
         [f"10.0.0.{broker}:9092"] for broker in (1, 2, 3)
     ]

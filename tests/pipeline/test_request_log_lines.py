@@ -306,9 +306,7 @@ def test_clients_of_any_id_and_times_that_are_not_known(of_many_files: RequestLo
     assert period.items() <= timed["period"].items()
     assert timeless["period"] == {"from": None, "to": None, "seconds": None}
     requests = {row["client_id"]: row["requests"] for row in timeless["clients"]}
-    assert {client_id: requests[client_id] for client_id in CLIENT_IDS} == dict.fromkeys(
-        CLIENT_IDS, 1
-    )
+    assert dict.fromkeys(CLIENT_IDS, 1).items() <= requests.items()
 
 
 @pytest.mark.parametrize(

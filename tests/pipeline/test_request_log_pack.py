@@ -123,9 +123,8 @@ def test_of_any_lines(spark: SparkSession, tmp_path: Path) -> None:
     assert sum(api["count"] for cluster in over_time(packed) for api in cluster["apis"]) == sum(
         api["count"] for cluster in over_time(text) for api in cluster["apis"]
     )
-    since = parse_period(
-        moment(min(seen.first_us for seen in text.seen if seen.first_us > 0)), None
-    )
+    first_us = min(seen.first_us for seen in text.seen if seen.first_us > 0)
+    since = parse_period(moment(first_us), None)
     assert since.since is not None
     begin = parse_period(moment(since.since.us // SLICE_US * SLICE_US), None)
     assert counts(read(spark, to, period=begin)) == counts(read(spark, logs, period=begin))
@@ -253,7 +252,5 @@ def test_what_an_analysis_may_still_read_by_stays_for_a_day(
     age(*to.glob("_pack.*.json"), *to.glob("_rows/*"))
     newest = packed(30)
     assert {f"batch={file.batch}" for file in (*latest.files, *newest.files)} == batches()
-    numbers = (latest.number, newest.number)
-    assert {path.name for path in to.glob("_pack.*.json")} == {
-        f"_pack.{number}.json" for number in numbers
-    }
+    names = {f"_pack.{now.number}.json" for now in (latest, newest)}
+    assert {path.name for path in to.glob("_pack.*.json")} == names

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from math import ceil
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,7 @@ def test_latency_is_that_of_a_plain_sort(read: tuple[Requests, dict[str, Any]]) 
             for row in rows
         }
         assert latencies == {
-            key: {
-                time: quantiles([request[field] for request in group])
-                for time, field in TIMES.items()
-            }
+            key: {time: quantiles([line[field] for line in group]) for time, field in TIMES.items()}
             for key, group in groups[name].items()
         }
         assert all(row["api"] for row in rows)
@@ -92,10 +90,7 @@ def test_latency_is_that_of_a_plain_sort(read: tuple[Requests, dict[str, Any]]) 
 
 def test_principals_and_listeners(read: tuple[Requests, dict[str, Any]]) -> None:
     requests, cluster = read
-    plain = Counter(
-        (request["principal"], request["listener"], request["securityProtocol"])
-        for request in requests
-    )
+    plain = Counter(map(itemgetter("principal", "listener", "securityProtocol"), requests))
     counts: Counter[tuple[str, str, str]] = Counter()
     connections = 0
     for row in cluster["principals"]:

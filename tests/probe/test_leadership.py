@@ -184,12 +184,11 @@ def test_an_answer_without_nodes_is_none() -> None:
 def test_metadata_tells_whose_leader_can_be_reached_again() -> None:
     leadership = Leadership[str](LeaderDiscovery.KIP951)
     broker_1, broker_2 = Node(1, "h", 1), Node(2, "h", 2)
-    leadership.apply_metadata([broker_1, broker_2], {"p": Leader(1, 5), "q": Leader(2, 5)})
+    leaders = {"p": Leader(1, 5), "q": Leader(2, 5)}
+    leadership.apply_metadata([broker_1, broker_2], leaders)
     assert leadership.apply_metadata([broker_2], {}) == []
     assert leadership.leader("p") is None
-    assert leadership.apply_metadata(
-        [broker_1, broker_2], {"p": Leader(1, 5), "q": Leader(2, 5)}
-    ) == ["p"]
+    assert leadership.apply_metadata([broker_1, broker_2], leaders) == ["p"]
 
 
 def test_metadata_tells_which_partitions_changed() -> None:

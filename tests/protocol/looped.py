@@ -15,9 +15,8 @@ def noted(*values: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(
-            "With " + ", ".join(getattr(value, "__name__", repr(value)) for value in values)
-        )
+        names = (getattr(value, "__name__", repr(value)) for value in values)
+        error.add_note("With " + ", ".join(names))
         raise
 
 

@@ -42,9 +42,7 @@ def produce_answer(topics: list[bytes]) -> bytes:
 def partitions(count: int, tags: bytes = NO_TAGS) -> bytes:
     """A Metadata answer that has so many, without replicas, in one topic."""
     partition = struct.pack(">hiii", 7, 1000, 2000, 3000) + b"\1\1\1" + tags
-    topic = (
-        struct.pack(">h", 0) + b"\2t" + bytes(17) + array([partition] * count) + bytes(4) + NO_TAGS
-    )
+    topic = b"\0\0\2t" + bytes(17) + array([partition] * count) + bytes(4) + NO_TAGS
     return bytes(4) + b"\1" + b"\0" + bytes(4) + array([topic]) + NO_TAGS
 
 

@@ -75,31 +75,29 @@ def row(table: Table, number: int) -> dict[str, object]:
 
 
 def test_arms_side_by_side_and_beside_what_was_published() -> None:
-    by_name = tables(
-        {"probe-baseline": [rolled(100_000)] * 3, "probe-kip951": [rolled(50_000)] * 3}
-    )
-    assert by_name["doubts"].notes == (
+    shown = tables({"probe-baseline": [rolled(100_000)] * 3, "probe-kip951": [rolled(50_000)] * 3})
+    assert shown["doubts"].notes == (
         "acks=1, 100 partitions: Few moved leaders were met in a run (probe-baseline 0 | 0 | 0; "
         "probe-kip951 0 | 0 | 0; 20 are wanted in each): more --partitions, --restarts or "
         "--throughput let clients meet more. More: kipctl explain few-moves",
     )
-    assert row(by_name["arms"], 0)["produce p99 ms"] == 100.0
-    assert row(by_name["arms"], 1)["end to end p99 ms"] == 50.0
-    assert row(by_name["differences"], 0)["verdict"] == "cannot be told"
-    assert "Cannot be told: a run has no value." in by_name["differences"].notes
-    difference = row(by_name["differences"], 1)
+    assert row(shown["arms"], 0)["produce p99 ms"] == 100.0
+    assert row(shown["arms"], 1)["end to end p99 ms"] == 50.0
+    assert row(shown["differences"], 0)["verdict"] == "cannot be told"
+    assert "Cannot be told: a run has no value." in shown["differences"].notes
+    difference = row(shown["differences"], 1)
     assert difference["of"] == "produce, p99"
     assert difference["cut %"] == pytest.approx(50.0, abs=0.1)
     assert difference["verdict"] == "different"
-    published = row(by_name["published"], 0)
+    published = row(shown["published"], 0)
     assert published["partitions"] == "108 (here 100)"
     assert published["KIP before ms, its runs"] == "3.3 | 3.2"
     assert published["its runs overlap"] is False
     assert published["cut here"] == "probe-kip951 against probe-baseline: 50.0 %"
     assert published["here (the KIP's)"] == "brokers 3 (6)"
-    assert by_name["published"].notes == ("Differs: 3 brokers, the KIP's 6.",)
-    assert len(by_name["moves"].rows) == 4
-    assert len(by_name["restarts"].rows) == 2 * 3 * 3
+    assert shown["published"].notes == ("Differs: 3 brokers, the KIP's 6.",)
+    assert len(shown["moves"].rows) == 4
+    assert len(shown["restarts"].rows) == 2 * 3 * 3
 
 
 def test_steps_of_a_restart_are_counted_from_its_call_and_its_election() -> None:

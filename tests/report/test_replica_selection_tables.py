@@ -300,9 +300,7 @@ def test_topics_without_traffic_are_not_advised_to_move() -> None:
         return PartitionFacts(PartitionId(topic, 0), 1, RACK_AWARE, 0, (Replica(1, "a", True),))
 
     partitions = tuple(map(facts, ("audit", "orders", "idle")))
-    choices = tuple(
-        explain_choice(partition, "b", Answer(1), ("a", "b")) for partition in partitions
-    )
+    choices = tuple(explain_choice(part, "b", Answer(1), ("a", "b")) for part in partitions)
     observation = Observation(("a", "b"), partitions, choices, {})
     per_s = {PartitionId("orders", 0): 4e6, PartitionId("audit", 0): 0.2}
     _, give = closest_replicas(observation, per_s)

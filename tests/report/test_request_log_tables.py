@@ -36,14 +36,8 @@ FLEET = (
 
 def finding(software: str) -> dict[str, Any]:
     says = dict.fromkeys(("does", "costs", "change"), "says.")
-    fields = {
-        "software": software,
-        "version": "1",
-        "client_count": 0,
-        "client_ids": [],
-        "known": None,
-    }
-    return {"id": "metadata-storm", "severity": "warning", "times": 4, "of": 4, **says, **fields}
+    who = {"software": software, "version": "1", "client_count": 0, "client_ids": [], "known": None}
+    return {"id": "metadata-storm", "severity": "warning", "times": 4, "of": 4, **says, **who}
 
 
 def talker(client: str, rack: str | None, **more: Any) -> dict[str, Any]:

@@ -217,9 +217,8 @@ def finding(id: str, is_known: bool = False) -> dict[str, Any]:
 
 def test_findings_come_first_and_the_worst_of_all_clients_before_others() -> None:
     waiting = client("one", findings=(finding("hint-waited"),))
-    looping = client(
-        "two", findings=(finding("hint-hot-loop", is_known=True), finding("hint-ignored"))
-    )
+    problems = (finding("hint-hot-loop", is_known=True), finding("hint-ignored"))
+    looping = client("two", findings=problems)
     first, clients, *_ = tap_tables(document(waiting, looping))
     assert (first.name, clients.name) == ("findings", "clients")
     told = text(OutputFormat.PLAIN, Report("tap", {}, (first,))).splitlines()

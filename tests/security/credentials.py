@@ -16,8 +16,7 @@ AUTHORITY = Authority()
 ALICE = AUTHORITY.for_user("alice")
 CA = AUTHORITY.pem.decode()
 CHAIN = "".join(
-    certificate.public_bytes(Encoding.PEM).decode()
-    for certificate in (ALICE.certificate, ALICE.issuer)
+    cert.public_bytes(Encoding.PEM).decode() for cert in (ALICE.certificate, ALICE.issuer)
 )
 KEY = ALICE.pem.decode().partition("-----BEGIN CERTIFICATE")[0]
 INLINE = {"ssl.keystore.key": KEY, "ssl.keystore.certificate.chain": CHAIN}

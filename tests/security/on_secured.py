@@ -89,7 +89,8 @@ def granted(lab: Lab, user: str, prefix: str, *operations: AclOperation) -> Iter
     """
     admin = AdminClient({**lab.access.librdkafka(), "log_level": 0})
     kind = (ResourceType.TOPIC, prefix, ResourcePatternType.PREFIXED, f"User:{user}", "*")
-    bindings = [AclBinding(*kind, operation, AclPermissionType.ALLOW) for operation in operations]
+    allow = AclPermissionType.ALLOW
+    bindings = [AclBinding(*kind, operation, allow) for operation in operations]
     wanted = sum(1 << operation.value for operation in operations)
     access = Way(lab, lab.client_files[f"{user}-plain"]).access
 
@@ -107,9 +108,7 @@ def granted(lab: Lab, user: str, prefix: str, *operations: AclOperation) -> Iter
     try:
         yield
     finally:
-        filters = [
-            AclBindingFilter(*kind, operation, AclPermissionType.ALLOW) for operation in operations
-        ]
+        filters = [AclBindingFilter(*kind, operation, allow) for operation in operations]
         for removed in admin.delete_acls(filters).values():
             removed.result()
         await_on_brokers(False)

@@ -203,9 +203,7 @@ def test_suites_are_all_that_is_spoken(
     suites: str, spoken: list[str] | None, versions: tuple[str, str]
 ) -> None:
     def below_1_3(context: ssl.SSLContext) -> list[str]:
-        return [
-            cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"
-        ]
+        return [suite["name"] for suite in context.get_ciphers() if suite["protocol"] != "TLSv1.3"]
 
     context = tls_of({"ssl.cipher.suites": suites}).context()
     default = below_1_3(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))

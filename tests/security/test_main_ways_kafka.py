@@ -92,9 +92,7 @@ def test_leaders_are_rotated_which_each_broker_sees_and_rolled_back(
     rotate = ("reassign", "--rotate", "--topic", topic, "--yes")
     said = json.loads(kipctl(*rotate, *JSON, *admin.options))
     assert {partition["outcome"] for partition in said["partitions"]} == {"elected"}
-    knew = {
-        event["broker"] for event in said["timeline"] if event["step"] == "knew every new leader"
-    }
+    knew = {row["broker"] for row in said["timeline"] if row["step"] == "knew every new leader"}
     assert knew == {*broker_ids(admin.lab)}
     assert [*map({1: 2, 2: 1}.get, leaders())] == before
     kipctl("undo", "--yes", *admin.options)
@@ -124,10 +122,8 @@ def test_stock_clients_log_in_through_the_tap(
     assert tap.returncode == 0, err
     seen = json.loads(out)["clients"]
     # A connection that ends before its client has said who it is belongs to one without a name.
-    loads = [
-        client for client in seen if client["requests"]["by_api"].keys() & {"Produce", "Fetch"}
-    ]
-    names = {client["software_name"] for client in loads}
+    busy = [client for client in seen if client["requests"]["by_api"].keys() & {"Produce", "Fetch"}]
+    names = {client["software_name"] for client in busy}
     assert names == {"apache-kafka-java", "confluent-kafka-python"}, seen
     assert {client["requests"]["not_decoded"] for client in seen} == {0}, seen
 

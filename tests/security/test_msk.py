@@ -188,11 +188,9 @@ def test_what_is_wrong_is_said_before_anything_begins(
 def test_without_the_signer_the_command_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    find_spec = extras.find_spec
+    real = extras.find_spec
     monkeypatch.setattr(
-        extras,
-        "find_spec",
-        lambda name: None if name == "aws_msk_iam_sasl_signer" else find_spec(name),
+        extras, "find_spec", lambda name: None if name == "aws_msk_iam_sasl_signer" else real(name)
     )
     with pytest.raises(UsageError, match=r"needs aws_msk_iam_sasl_signer.* kipctl\[msk\]") as no:
         read(AWS_MSK_IAM)

@@ -90,9 +90,7 @@ def tls_of(properties: Properties) -> Tls:
 def subjects(pem: str) -> list[str]:
     """Whose certificates they are, in their order."""
     certificates = x509.load_pem_x509_certificates(pem.encode()) if pem else []
-    return [
-        certificate.subject.rfc4514_string().removeprefix("CN=") for certificate in certificates
-    ]
+    return [cert.subject.rfc4514_string().removeprefix("CN=") for cert in certificates]
 
 
 # --- which security ---

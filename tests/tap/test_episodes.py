@@ -472,12 +472,10 @@ def share_fetch(topic_id):
 
 
 def shared(topic_id, error=0, leader=(0, 0), acknowledged=0):
-    partition = SharePartitionData(
-        0, error, None, acknowledged, current_leader=ShareLeader(*leader)
-    )
+    part = SharePartitionData(0, error, None, acknowledged, current_leader=ShareLeader(*leader))
     at = (NodeEndpoint(leader[0], HOST, PORTS[leader[0]]),) if leader[0] else ()
     return ShareFetchResponse(
-        responses=(ShareFetchableTopicResponse(topic_id, (partition,)),), node_endpoints=at
+        responses=(ShareFetchableTopicResponse(topic_id, (part,)),), node_endpoints=at
     )
 
 
@@ -536,12 +534,10 @@ def test_a_client_that_names_no_software_is_another_than_one_that_does(wire):
 
 
 def test_clients_of_one_id_are_told_apart_by_their_host(wire):
-    for host in ("10.0.0.1", "10.0.0.2"):
+    hosts = ["10.0.0.1", "10.0.0.2"]
+    for host in hosts:
         wire.connect(1, host=host).call(ask_metadata(), metadata((1, 0)))
-    assert [client.identity.host for client in wire.observer.clients.values()] == [
-        "10.0.0.1",
-        "10.0.0.2",
-    ]
+    assert [client.identity.host for client in wire.observer.clients.values()] == hosts
     assert wire.rows("rpcs", "client") == [("c",), ("c (10.0.0.2)",)]
 
 

@@ -131,9 +131,8 @@ def test_garbage_is_told_from_an_answer():
 def test_versions_are_capped_by_what_is_asked_and_by_what_is_known():
     spoken = {ApiKey.PRODUCE: (0, 99), ApiKey.FETCH: (4, 18), ApiKey.METADATA: (9, 13)}
     spoken |= {NEWEST_API: (0, 99), NEWEST_API + 1: (0, 0)}
-    body = ApiVersionsResponse(
-        api_keys=tuple(ApiVersion(key, *versions) for key, versions in spoken.items())
-    )
+    keys = tuple(ApiVersion(key, *versions) for key, versions in spoken.items())
+    body = ApiVersionsResponse(api_keys=keys)
 
     def seen(caps):
         return {api.api_key: api.max_version for api in capped(body, caps).api_keys}

@@ -104,10 +104,8 @@ def test_it_fails_if_what_was_looked_for_is_found(fail_if: str, asks: int, statu
             document = json.loads(tap.stdout.read())
         assert tap.wait(timeout=60) == status
         rest = tap.stderr.read()
-    (client_seen,) = document["clients"]
-    assert [finding["id"] for finding in client_seen["findings"]] == ["metadata-storm"] * (
-        asks == 60
-    )
+    (seen,) = document["clients"]
+    assert [finding["id"] for finding in seen["findings"]] == ["metadata-storm"] * (asks == 60)
     assert all("metadata-storm: raw at broker 1" in line for line in lines)
     if status:
         assert "Found (--fail-if): metadata-storm." in rest

@@ -53,10 +53,8 @@ def test_it_says_what_hints_are_worth_and_leaves_no_trace(
             ("rotate", 3)
         ] * half["rotations"]
         led = Run(Path(state) / "kipctl" / "runs" / run).read("events").to_pylist()
-        assert {(event["topic"], event["partition"]) for event in led} >= {
-            (topic, n) for n in range(3)
-        }
-        assert all(event["time_us"] >= rotated[0]["called_ms"] * 1000 for event in led)
+        assert {(row["topic"], row["partition"]) for row in led} >= {(topic, n) for n in range(3)}
+        assert all(row["time_us"] >= rotated[0]["called_ms"] * 1000 for row in led)
         (own,) = (row for row in half["clients"] if row["client_id"] == "kipctl-perf")
         assert own["moves"]["met"] >= 3
         assert half["rotations"] >= 1

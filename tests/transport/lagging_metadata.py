@@ -92,8 +92,6 @@ def _of(past: MetadataResponse, request: MetadataRequest) -> MetadataResponse:
         return past
     known = {topic.name: topic for topic in past.topics}
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = (
-        known.get(topic.name) or MetadataResponseTopic(unknown, topic.name)
-        for topic in request.topics
-    )
+    names = (topic.name for topic in request.topics)
+    asked = (known.get(name) or MetadataResponseTopic(unknown, name) for name in names)
     return replace(past, topics=tuple(asked))

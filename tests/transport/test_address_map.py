@@ -82,6 +82,4 @@ def test_a_map_is_suggested_that_can_be_typed_where_ports_tell_brokers_apart(
     assert suggested_map(at, Address("127.0.0.1", 9192)) == suggested
     if "PORT" not in suggested[0]:
         access = Access("127.0.0.1:9192", address_map=parse_map(list(suggested)))
-        assert [access.mapped(address) for address in at] == [
-            Address("127.0.0.1", b.port) for b in at
-        ]
+        assert [*map(access.mapped, at)] == [Address("127.0.0.1", b.port) for b in at]

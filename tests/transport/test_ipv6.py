@@ -62,9 +62,8 @@ def test_a_name_is_reached_at_an_address_by_its_map() -> None:
     with ScriptedBroker(one_broker(lambda: broker.port), host=HOST) as broker:
         address_map = parse_map([f"kafka1:9092={broker.address}"])
         with Cluster(Access("kafka1:9092", address_map=address_map)) as cluster:
-            assert [(node.host, node.port) for node in cluster.nodes.values()] == [
-                (HOST, broker.port)
-            ]
+            (node,) = cluster.nodes.values()
+            assert (node.host, node.port) == (HOST, broker.port)
 
 
 def test_a_loop_connects_there() -> None:

@@ -139,11 +139,9 @@ def longest_first(partition: LeaderlessPartition) -> LeaderlessPartition:
     """
     if partition.is_clean or not partition.log_ends:
         return partition
+    epochs, ends = partition.last_epochs, partition.log_ends
     # The first of several that are as long.
-    longest = max(
-        partition.live,
-        key=lambda b: (partition.last_epochs.get(b, -1), partition.log_ends.get(b, -1)),
-    )
+    longest = max(partition.live, key=lambda b: (epochs.get(b, -1), ends.get(b, -1)))
     if longest == partition.would_lead:
         return partition
     rest = tuple(broker for broker in partition.replicas if broker != longest)
@@ -221,9 +219,7 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, 
                 ends.setdefault(id, {})[broker] = end
             for id, epoch in answer[1].items():
                 epochs.setdefault(id, {})[broker] = epoch
-    eligible = ask_eligible_replicas(
-        cluster, {partition.id.topic for partition in snapshot.leaderless}
-    )
+    eligible = ask_eligible_replicas(cluster, {p.id.topic for p in snapshot.leaderless})
     registered = _registered(cluster)
     return tuple(
         leaderless(

@@ -88,10 +88,7 @@ class Cancellation:
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
         """Of which something is cancelled or given up."""
-        return (
-            *(reassignment.id for reassignment in self.stop),
-            *(copy.id for copy in self.copies),
-        )
+        return (*(ongoing.id for ongoing in self.stop), *(copy.id for copy in self.copies))
 
 
 def choose(
@@ -155,12 +152,8 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
     InterruptedRunError.
     """
     deadline = time.monotonic() + timeout_s
-    now = {
-        ongoing.id: ongoing
-        for ongoing in list_reassignments(
-            cluster, [reassignment.id for reassignment in chosen.stop]
-        )
-    }
+    ids = [reassignment.id for reassignment in chosen.stop]
+    now = {ongoing.id: ongoing for ongoing in list_reassignments(cluster, ids)}
     failures: list[Failure] = [
         SkippedPartition(reassignment.id, "it has ended, or has another target by now")
         for reassignment in chosen.stop

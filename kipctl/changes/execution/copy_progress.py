@@ -67,10 +67,8 @@ def bytes_per_s(seen: Sequence[CopySample]) -> float:
         return 0.0
     last = seen[-1]
     half_s = (seen[0].time_s + last.time_s) / 2
-    since = max(
-        (sample for sample in seen[:-1] if sample.time_s <= half_s),
-        key=lambda sample: sample.time_s,
-    )
+    earlier = (sample for sample in seen[:-1] if sample.time_s <= half_s)
+    since = max(earlier, key=lambda sample: sample.time_s)
     passed_s = last.time_s - since.time_s
     return max(0, last.copied - since.copied) / passed_s if passed_s > 0 else 0.0
 

@@ -80,13 +80,11 @@ def disk_moves(
     moves, skipped = list[DiskMove](), list[SkippedPartition]()
     for partition, of_brokers in wanted.items():
         for broker, directory in of_brokers.items():
-            located = seen[broker].replicas.get(partition, _NOWHERE)
-            if not located.directory:
+            at = seen[broker].replicas.get(partition, _NOWHERE)
+            if not at.directory:
                 skipped.append(SkippedPartition(partition, f"broker {broker}: {NO_REPLICA}"))
-            elif located.directory != directory or located.future:
-                moves.append(
-                    DiskMove(partition, broker, located.directory, directory, located.size)
-                )
+            elif at.directory != directory or at.future:
+                moves.append(DiskMove(partition, broker, at.directory, directory, at.size))
     return tuple(moves), tuple(skipped)
 
 

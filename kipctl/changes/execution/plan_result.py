@@ -111,10 +111,8 @@ def progress_of(plan: Plan, now: Snapshot) -> str:
     led = sum(partition.leader == move.preferred_leader for move, partition in here)
     if here and all(move.is_election for move, _ in here):
         return f"{counted(led, 'partition', 'are', total=len(here))} led by the preferred replica."
-    done = sum(
-        partition.replicas == move.after and {*move.adding} <= {*partition.isr}
-        for move, partition in here
-    )
+    listed = [(move, partition) for move, partition in here if partition.replicas == move.after]
+    done = sum({*move.adding} <= {*partition.isr} for move, partition in listed)
     waiting = sum(partition.replicas == move.before != move.after for move, partition in here)
     under_way = len(here) - done - waiting
     text = (

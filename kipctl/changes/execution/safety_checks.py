@@ -169,13 +169,12 @@ def unplanned(plan: Plan, busy: Iterable[Reassignment]) -> dict[PartitionId, Rea
 
 def require_factor_wanted(plan: Plan, *, wanted: bool) -> None:
     """Raise RefusedError for a plan that changes the number of replicas, if that was not asked."""
-    changing = [move for move in plan.moves if move.changes_replication_factor]
-    if changing and not wanted:
-        move = changing[0]
+    moves = [move for move in plan.moves if move.changes_replication_factor]
+    if moves and not wanted:
+        move = moves[0]
         raise RefusedError(
-            f"The plan changes the replication factor of {counted(len(changing), 'partition')},"
-            f" such as {move.id}: from {len(move.before)} to"
-            f" {counted(len(move.after), 'replica')}.",
+            f"The plan changes the replication factor of {counted(len(moves), 'partition')}, such"
+            f" as {move.id}: from {len(move.before)} to {counted(len(move.after), 'replica')}.",
             "If that is what you want, repeat with --change-replication-factor.",
         )
 

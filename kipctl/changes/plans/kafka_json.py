@@ -85,9 +85,7 @@ def read_reassignment(path: Path) -> ReassignmentFile:
                 faults.add(place, f"{partition_id} needs as many log_dirs as replicas")
         if named:
             pairs = zip(replicas, log_dirs, strict=False)
-            directories[partition_id] = {
-                b: log_dir for b, log_dir in pairs if log_dir != ANY_LOG_DIR
-            }
+            directories[partition_id] = dict(pair for pair in pairs if pair[1] != ANY_LOG_DIR)
         if partition_id in assignment:
             faults.add(place, f"{partition_id} stands there twice")
         assignment[partition_id] = tuple(replicas)
@@ -188,10 +186,8 @@ def _pasted(path: Path, text: str) -> object:
             return None
         end = after
     if all(isinstance(document, dict) and "topic" in document for _, _, document in documents):
-        is_clean = (
-            not any(heading.strip(",") for heading, _, _ in documents) and not text[end:].strip()
-        )
-        return [document for _, _, document in documents] if documents and is_clean else None
+        besides = text[end:].strip() or any(heading.strip(",") for heading, _, _ in documents)
+        return [document for _, _, document in documents] if documents and not besides else None
     proposed = [document for heading, _, document in documents if heading.startswith("Proposed")]
     if len(proposed) == 1:
         return proposed[0]

@@ -54,10 +54,7 @@ def ask_bytes_in(cluster: Cluster, snapshot: Snapshot, seconds: float = BYTES_IN
     before = ask_log_sizes(cluster, snapshot)
     time.sleep(seconds)
     now = ask_log_sizes(cluster, snapshot)
-    grown = {
-        partition_id: max(0, size - before.sizes.get(partition_id, size))
-        for partition_id, size in now.sizes.items()
-    }
+    grown = {log: max(0, size - before.sizes.get(log, size)) for log, size in now.sizes.items()}
     return replace(now, sizes=grown)
 
 

@@ -139,11 +139,9 @@ def plan_each(
     says why it is skipped, None that it is none of the plan."""
     chosen = [(partition, replicas(partition)) for partition in partitions]
     return sorted_plan(
-        SkippedPartition(partition.id, after)
-        if isinstance(after, str)
-        else move_of(partition, after)
-        for partition, after in chosen
-        if after is not None
+        SkippedPartition(partition.id, told) if isinstance(told, str) else move_of(partition, told)
+        for partition, told in chosen
+        if told is not None
     )
 
 

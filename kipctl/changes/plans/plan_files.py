@@ -41,9 +41,8 @@ def read_plan(path: Path) -> ReassignmentFile | LeadersFile:
         for line, partition_id, replicas in _unique(path, rows, _replicas):
             assignment[partition_id], lines[partition_id] = replicas, line
         return ReassignmentFile(path, assignment, lines=lines)
-    return LeadersFile(
-        path, {partition_id: leader for _, partition_id, leader in _unique(path, rows, _leader)}
-    )
+    leaders = {partition_id: leader for _, partition_id, leader in _unique(path, rows, _leader)}
+    return LeadersFile(path, leaders)
 
 
 def read_assignment(path: Path) -> ReassignmentFile:
@@ -103,18 +102,14 @@ def _unique(
             raise wrong_file(path, place, "topic should be a name")
         if not _NUMBER.fullmatch(row[PARTITION]):
             raise wrong_file(path, place, f"{row[TOPIC]}: partition should be a number from 0")
-        partition_id = PartitionId(row[TOPIC], int(row[PARTITION]))
-        if partition_id in seen:
-            raise wrong_file(
-                path,
-                place,
-                f"{partition_id} stands there twice, first in line {seen[partition_id]}",
-            )
-        seen[partition_id] = line
+        partition = PartitionId(row[TOPIC], int(row[PARTITION]))
+        if first := seen.get(partition):
+            raise wrong_file(path, place, f"{partition} stands there twice, first in line {first}")
+        seen[partition] = line
         read = value(row)
         if isinstance(read, str):
-            raise wrong_file(path, place, f"{partition_id} {read}")
-        yield line, partition_id, read
+            raise wrong_file(path, place, f"{partition} {read}")
+        yield line, partition, read
 
 
 def _replicas(row: dict[str, str]) -> tuple[int, ...] | str:

@@ -68,6 +68,5 @@ def brokers(
         )
     require_known(facts.snapshot, broker or ())
     everything = options.output is OutputFormat.WIDE
-    environment.report(
-        brokers_report(facts, diagnose(facts), everything, broker or ()), options.output
-    )
+    report = brokers_report(facts, diagnose(facts), everything, broker or ())
+    environment.report(report, options.output)

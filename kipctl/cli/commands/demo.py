@@ -25,13 +25,5 @@ def demo(
     folders = run_folders(record, environment.variables)
     with environment.progress():
         document = measure_demo(DemoPlan.usual(), Place(), folders, environment.message)
-    environment.report(
-        Report(
-            "demo",
-            document,
-            (demo_table(document),),
-            demo_closing(document, record),
-            demo_answer(document),
-        ),
-        output,
-    )
+    tables, closing = (demo_table(document),), demo_closing(document, record)
+    environment.report(Report("demo", document, tables, closing, demo_answer(document)), output)

@@ -52,9 +52,5 @@ def batch(
     )
     measure = on_stand(shared.place(environment), (), partial(run_batches, plan))
     shared.report(
-        environment,
-        "experiment batch",
-        measure,
-        lambda document: (batch_answer(document),),
-        batch_tables,
+        environment, "experiment batch", measure, lambda shown: (batch_answer(shown),), batch_tables
     )

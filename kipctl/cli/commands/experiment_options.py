@@ -101,9 +101,8 @@ class ExperimentOptions:
 
             with environment.progress():
                 document = measure(folder, environment.message)
-            report = Report(
-                command, document, tuple(tables(document)), opening=tuple(answer(document))
-            )
+            opening = tuple(answer(document))
+            report = Report(command, document, tuple(tables(document)), opening=opening)
             environment.report(report, self.output)
             if self.html:
                 paths = [str(path) for path in folders]

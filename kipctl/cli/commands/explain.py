@@ -36,9 +36,8 @@ def explain(
     known = {**finding_pages, **others}
     if id is None:
         titles = {page: title_of(page, text) for page, text in known.items()}
-        rows, pages = (
-            tuple((page, titles[page]) for page in some) for some in (finding_pages, others)
-        )
+        rows = tuple((page, titles[page]) for page in finding_pages)
+        pages = tuple((page, titles[page]) for page in others)
         listed = {
             "findings": [{"id": page, "title": title} for page, title in rows],
             "pages": [{"id": page, "title": title} for page, title in pages],

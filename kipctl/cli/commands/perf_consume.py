@@ -92,17 +92,16 @@ def consume(
     if len(topics) > 1:
         raise UsageError(f"It reads one topic; named are {', '.join(sorted(topics))}.")
     topic = next(iter(topics), None)
+    numbers = tuple(partition_id.partition for partition_id in partitions)
     if topic is None or num_records is None:
-        topic, num_records = all_of(
-            access, topic, [partition_id.partition for partition_id in partitions]
-        )
+        topic, num_records = all_of(access, topic, numbers)
     plan = ConsumePlan(
         probe=ConsumeSpec(
             access=access,
             topic=topic,
             num_records=num_records,
             timeout_ms=timeout.ms,
-            partitions=tuple(partition_id.partition for partition_id in partitions),
+            partitions=numbers,
             offset=NO_OFFSET if offset is None else offset,
             discovery=options.leader_discovery,
             config=config,

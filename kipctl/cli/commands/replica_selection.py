@@ -64,7 +64,7 @@ def show(
     partition = None if options.explain is None else parse_partition(options.explain)
     limit = None if options.require_local is None else parse_percent(options.require_local)
     racks = list(dict.fromkeys(options.client_rack or ()))
-    access = environment.access(cluster_options.bootstrap_server)
+    access, output = environment.access(cluster_options.bootstrap_server), cluster_options.output
     timeout_s = _WATCH_TIMEOUT_S if options.watch else _TIMEOUT_S
     with Cluster(access, timeout_s=timeout_s) as cluster:
         snapshot = take_snapshot(cluster)
@@ -87,12 +87,10 @@ def show(
             walked = documents.walks(observation)
             opening = walk_answers(walked)
             report = Report(COMMAND, walked, walk_tables(walked), opening=opening)
-            environment.report(report, cluster_options.output)
+            environment.report(report, output)
             return
         if options.watch:
-            _watch(
-                environment, cluster, wanted, observation, options.period, cluster_options.output
-            )
+            _watch(environment, cluster, wanted, observation, options.period, output)
             return
         if options.rate_over is None:
             traffic = by_size(cluster, observation)
@@ -102,12 +100,9 @@ def show(
                 traffic = by_rate(cluster, wanted, racks, observation, over)
         readers = consumers(cluster)
         observation = traffic.observation
-        of_members = _not_shown(cluster, wanted, observation, readers)
-    per_second = traffic.amounts if options.rate_over is not None else {}
-    choices = (*observation.choices, *of_members)
-    groups = group_traffic(
-        readers.members, observation.facts, choices, per_second, observation.racks
-    )
+        choices = (*observation.choices, *_not_shown(cluster, wanted, observation, readers))
+    rates = traffic.amounts if options.rate_over is not None else {}
+    groups = group_traffic(readers.members, observation.facts, choices, rates, observation.racks)
     failed = () if limit is None else below(traffic.summaries, limit)
     reads = _client_reads(environment, access, observation) if options.client else ()
     document = documents.document(
@@ -123,7 +118,7 @@ def show(
     opening = (selection_answer(document),)
     closing = (*selectors_to_set(observation), *closest_replicas(observation, traffic.amounts))
     report = Report(COMMAND, document, selection_tables(document), closing, opening=opening)
-    environment.report(report, cluster_options.output)
+    environment.report(report, output)
     if limit is not None and failed:
         raise too_few_local(failed, limit, observation.choices)
     require_all_reported(observation)

@@ -180,10 +180,8 @@ def tap(
             yes=yes,
             and_without_hints=and_without_hints,
         )
-    opening = (tap_answer(document),)
-    environment.report(
-        Report("tap", document, tap_tables(document), opening=opening), options.output
-    )
+    report = Report("tap", document, tap_tables(document), opening=(tap_answer(document),))
+    environment.report(report, options.output)
     failed = failed_findings(document, gates)
     sentence = f"Found (--fail-if): {', '.join(failed)}." if failed else ""
     if short is not None:

@@ -83,9 +83,8 @@ def adapt(
         min(max(first, floor), ceiling), tuple(sorted({*(broker or ())})), floor, ceiling
     )
     guard_options = GuardOptions(guard or [DEFAULT_GUARD], metrics_url=metrics_url)
-    settings = replace(
-        read_guard(guard_options, moves_along=False), patience_s=float("inf"), quiet_s=0.0
-    )
+    settings = read_guard(guard_options, moves_along=False)
+    settings = replace(settings, patience_s=float("inf"), quiet_s=0.0)
     with changing(environment, options, guard=settings, topics=topic or [], timeout_s=timeout) as (
         change,
         _,

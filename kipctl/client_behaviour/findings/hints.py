@@ -17,13 +17,13 @@ _MANY = 20
 """Moved leaders, before it is said that a client waits: a queue may hold up a few."""
 _REACTIONS = (Outcome.FOLLOWED, Outcome.BY_METADATA, Outcome.SENT_BACK, Outcome.ELSEWHERE)
 _AWAY = (Outcome.SENT_BACK, Outcome.ELSEWHERE)
-_HINTED = episodes(lambda episode: episode.is_hinted)
-_FOLLOWED = episodes(lambda episode: episode.outcome is Outcome.FOLLOWED)
+_HINTED = episodes(lambda fact: fact.is_hinted)
+_FOLLOWED = episodes(lambda fact: fact.outcome is Outcome.FOLLOWED)
 
 
-def _fenced_too_late(episode: EpisodeFact) -> bool:
-    is_late = episode.outcome is Outcome.BY_METADATA and episode.pace is Pace.AFTER_BACKOFF
-    return episode.is_fenced and (episode.outcome in _AWAY or is_late)
+def _fenced_too_late(fact: EpisodeFact) -> bool:
+    is_late = fact.outcome is Outcome.BY_METADATA and fact.pace is Pace.AFTER_BACKOFF
+    return fact.is_fenced and (fact.outcome in _AWAY or is_late)
 
 
 FINDINGS = (
@@ -34,7 +34,7 @@ FINDINGS = (
         costs="Hundreds of requests a second for each partition, on brokers that just took over"
         " leaders; and nothing gets through until Metadata is asked for.",
         change="Update the client.",
-        is_it=episodes(lambda episode: episode.is_loop and episode.is_hinted),
+        is_it=episodes(lambda fact: fact.is_loop and fact.is_hinted),
         of=_HINTED,
         share=0.1,
         known=(Affected("kgo", (1, 17), (1, 21, 7), _FRANZ_GO_LOOP),),
@@ -46,8 +46,8 @@ FINDINGS = (
         costs="A move takes it a backoff and a Metadata request, and more while Metadata is stale;"
         " with few retries it loses records.",
         change="Use a version that reads hints.",
-        is_it=episodes(lambda episode: episode.outcome in _AWAY),
-        of=episodes(lambda episode: episode.outcome in _REACTIONS),
+        is_it=episodes(lambda fact: fact.outcome in _AWAY),
+        of=episodes(lambda fact: fact.outcome in _REACTIONS),
         least=_FEW,
         share=0.5,
         known=(Affected("sarama", (0,), None, _SARAMA),),
@@ -59,9 +59,7 @@ FINDINGS = (
         costs="Each move of a leader takes it retry.backoff.ms, which hints are there to save.",
         change="Set retry.backoff.ms lower, as clients-ready-for-kip-951 says.",
         is_it=episodes(
-            lambda episode: (
-                episode.outcome is Outcome.FOLLOWED and episode.pace is Pace.AFTER_BACKOFF
-            )
+            lambda fact: fact.outcome is Outcome.FOLLOWED and fact.pace is Pace.AFTER_BACKOFF
         ),
         of=_FOLLOWED,
         least=_MANY,
@@ -77,10 +75,10 @@ FINDINGS = (
         " hint that is wrong is found late.",
         change="Nothing, where moves are rare; KIP-951 asks clients to refresh all the same.",
         is_it=episodes(
-            lambda episode: episode.outcome is Outcome.FOLLOWED and episode.is_refreshed is False
+            lambda fact: fact.outcome is Outcome.FOLLOWED and fact.is_refreshed is False
         ),
         of=episodes(
-            lambda episode: episode.outcome is Outcome.FOLLOWED and episode.is_refreshed is not None
+            lambda fact: fact.outcome is Outcome.FOLLOWED and fact.is_refreshed is not None
         ),
         least=_FEW,
         share=0.5,
@@ -93,7 +91,7 @@ FINDINGS = (
         " one",
         costs="Two brokers that name each other send it back and forth, for good at times.",
         change="Update the client: KIP-951 has it take newer epochs only.",
-        is_it=episodes(lambda episode: episode.strayed is not None),
+        is_it=episodes(lambda fact: fact.strayed is not None),
     ),
     Finding(
         id="hint-undone",
@@ -101,7 +99,7 @@ FINDINGS = (
         does="goes to the leader that a hint names, and back to an older one by stale Metadata",
         costs="Each stale answer undoes what the hint has saved: it is refused once more.",
         change="Update the client: of two leaders it is to keep the one of the newer epoch.",
-        is_it=episodes(lambda episode: episode.is_undone),
+        is_it=episodes(lambda fact: fact.is_undone),
         least=2,
         known=(Affected("librdkafka", (2, 1), (2, 4), "confluentinc/librdkafka#4687"),),
     ),
@@ -112,7 +110,7 @@ FINDINGS = (
         costs="After such an answer a move takes it as long as without hints.",
         change="Nothing, where it is rare; KIP-951 asks clients to read it all the same.",
         is_it=episodes(_fenced_too_late),
-        of=episodes(lambda episode: episode.is_fenced and episode.outcome in _REACTIONS),
+        of=episodes(lambda fact: fact.is_fenced and fact.outcome in _REACTIONS),
         least=_FEW,
         share=0.5,
         is_timed=True,
@@ -135,7 +133,7 @@ FINDINGS = (
         costs="A client that follows them leaves the proxy that it was to go through, or cuts a"
         " healthy connection, or reaches nobody.",
         change="Have the proxy rewrite NodeEndpoints as it rewrites Metadata.",
-        is_it=episodes(lambda episode: HintFault.OTHER_ENDPOINT in episode.faults),
+        is_it=episodes(lambda fact: HintFault.OTHER_ENDPOINT in fact.faults),
         of=_HINTED,
         least=_FEW,
         is_clients=False,
@@ -146,7 +144,7 @@ FINDINGS = (
         does="is sent by hints to brokers that go on refusing",
         costs="Hints save nothing there: clients that back off wait, those that do not loop.",
         change="Look at the brokers: their Metadata is ahead of what their replicas know.",
-        is_it=episodes(lambda episode: episode.is_not_ready and not episode.is_loop),
+        is_it=episodes(lambda fact: fact.is_not_ready and not fact.is_loop),
         of=_HINTED,
         least=_FEW,
         share=0.1,
@@ -159,11 +157,11 @@ FINDINGS = (
         costs="It does not learn the new leader until its Metadata is old: minutes.",
         change="Update the client, or set metadata.max.age.ms lower.",
         is_it=episodes(
-            lambda episode: (
-                episode.outcome is Outcome.NOT_HINTED
-                and not episode.faults
-                and episode.is_long
-                and episode.is_refreshed is False
+            lambda fact: (
+                fact.outcome is Outcome.NOT_HINTED
+                and not fact.faults
+                and fact.is_long
+                and fact.is_refreshed is False
             )
         ),
         known=(Affected("kgo", (0,), (1, 18, 1), "twmb/franz-go#937"),),
@@ -176,10 +174,8 @@ FINDINGS = (
         " there.",
         change="Set retries so high, or delivery.timeout.ms so long, that a move is survived.",
         is_it=episodes(
-            lambda episode: (
-                episode.api == ApiKey.PRODUCE
-                and episode.end is End.GIVEN_UP
-                and episode.few_refusals
+            lambda fact: (
+                fact.api == ApiKey.PRODUCE and fact.end is End.GIVEN_UP and fact.few_refusals
             )
         ),
     ),

@@ -63,10 +63,7 @@ def group_traffic(
         is_known = rack is not None and rack in racks
         where = [rack] if rack is not None and is_known else racks
         closest = _mean(
-            [
-                _across({id: not by_id[id].in_rack(client_rack) for id in partitions}, rates)
-                for client_rack in where
-            ]
+            [_across({id: not by_id[id].in_rack(at) for id in partitions}, rates) for at in where]
         )
         now = None
         if rack is not None and is_known:
@@ -74,8 +71,8 @@ def group_traffic(
         elif says_rack:
             now = _mean(
                 [
-                    _across({id: by_id[id].leader_rack != client_rack for id in partitions}, rates)
-                    for client_rack in where
+                    _across({id: by_id[id].leader_rack != at for id in partitions}, rates)
+                    for at in where
                 ]
             )
         groups.append(

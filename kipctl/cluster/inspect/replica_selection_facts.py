@@ -326,10 +326,9 @@ class _BrokerAnswers:
         answers = {i: Answer(None, "no offset to ask for is known") for i in by_id}
         for leader, ids in self.by_leader.items():
             known = {i: offset for i in ids if (offset := by_id[i].offset) is not None}
-            answers |= dict.fromkeys(
-                ids if leader in self.silent else known, self._no_answer(leader)
-            )
-            if known and leader not in self.silent:
+            is_silent = leader in self.silent
+            answers |= dict.fromkeys(ids if is_silent else known, self._no_answer(leader))
+            if known and not is_silent:
                 answers |= self._fetch(leader, known, rack)
         return answers
 

@@ -116,9 +116,7 @@ class Hints(Claim):
 
     def play(self, session: Session) -> Outcome:
         wanted = ((ProduceRequest, 10, produce), (FetchRequest, 16, fetch))
-        offered = [
-            make for request, least, make in wanted if (session.version_of(request) or 0) >= least
-        ]
+        offered = [make for kind, least, make in wanted if (session.version_of(kind) or 0) >= least]
         if not offered:
             seen = "It offers neither Produce 10 nor Fetch 16, from which on leaders are named."
             return outcome(Status.NOT_APPLICABLE, seen)

@@ -75,11 +75,9 @@ def differences(
 ) -> Iterator[str]:
     """Where two messages differ, a line each; of the fields alone whose path `is_compared`."""
     if isinstance(sent, Message) and isinstance(came, Message):
-        for field in dataclasses.fields(sent):
-            under = f"{path}.{field.name}" if path else field.name
-            yield from differences(
-                getattr(sent, field.name), getattr(came, field.name), is_compared, under
-            )
+        for name in (field.name for field in dataclasses.fields(sent)):
+            under = f"{path}.{name}" if path else name
+            yield from differences(getattr(sent, name), getattr(came, name), is_compared, under)
     elif _has_messages(sent) and _has_messages(came) and len(sent) == len(came):
         for index, (sent_part, came_part) in enumerate(zip(sent, came, strict=True)):
             yield from differences(sent_part, came_part, is_compared, f"{path}[{index}]")

@@ -70,8 +70,5 @@ def differing(without: Values, with_it: Values) -> Differing:
 
 def adjusted(comparisons: Sequence[Differing]) -> list[Differing]:
     """The same, as answers to questions that were asked at once."""
-    verdicts = holm({number: comparison.verdict for number, comparison in enumerate(comparisons)})
-    return [
-        replace(comparison, verdict=verdicts[number])
-        for number, comparison in enumerate(comparisons)
-    ]
+    verdicts = holm({at: comparison.verdict for at, comparison in enumerate(comparisons)})
+    return [replace(comparison, verdict=verdicts[at]) for at, comparison in enumerate(comparisons)]

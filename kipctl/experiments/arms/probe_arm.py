@@ -25,11 +25,7 @@ class ProbeArm(Arm):
     @classmethod
     def named(cls, name: str) -> Self | None:
         """The arm of that name, if it is of this kind."""
-        arms = (
-            cls(name=name, discovery=discovery)
-            for discovery in LeaderDiscovery
-            if name == f"probe-{discovery}"
-        )
+        arms = (cls(name=name, discovery=way) for way in LeaderDiscovery if name == f"probe-{way}")
         return next(arms, None)
 
     @property

@@ -106,13 +106,10 @@ class Stand:
         summary: Mapping[str, Any],
     ) -> None:
         """Write `run.json` of a run on kipctl's own topic, which was `before` as it says."""
-        cluster = {"cluster_before": before, "cluster_after": self.snapshot()}
+        cluster = {"cluster_before": asdict(before), "cluster_after": asdict(self.snapshot())}
         said = {"topic": OWN_TOPIC, "kafka_version": self.kafka_version, **summary}
-        described = {name: asdict(snapshot) for name, snapshot in cluster.items()} | {
-            "summary": said
-        }
         where = {"bootstrap_server": str(self.access), "arm": arm}
-        describe(run, command, wall_start_us, {**where, **how, **described})
+        describe(run, command, wall_start_us, {**where, **how, **cluster, "summary": said})
 
     def snapshot(self) -> Snapshot:
         """Of kipctl's own topic."""

@@ -113,13 +113,11 @@ class ArmRun:
     def as_document(self) -> dict[str, Any]:
         """As `run.json` has it: with the names that a run of `perf produce` has there."""
         document = self.figures.as_document()
+        records = document["records"]
         rate = self.figures.acknowledged / self.figures.seconds if self.figures.seconds else 0.0
         return {
             **document,
-            "records": {
-                "sent": sum(document["records"][name] for name in ("acknowledged", "failed"))
-            }
-            | document["records"],
+            "records": {"sent": records["acknowledged"] + records["failed"], **records},
             "records_per_second": round(rate, 1),
             "actions": self.actions,
             "client_says": self.claims,

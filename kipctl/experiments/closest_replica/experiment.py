@@ -149,9 +149,7 @@ def run_closest(
     return {
         "kafka_version": stand.kafka_version,
         "rack": rack,
-        "rack_by_broker": {
-            str(broker): broker_rack for broker, broker_rack in sorted(racks.items())
-        },
+        "rack_by_broker": {str(broker): racks[broker] for broker in sorted(racks)},
         "partitions": plan.partitions,
         "throughput": plan.throughput,
         "record_size": plan.record_size,

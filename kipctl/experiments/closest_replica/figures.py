@@ -53,10 +53,8 @@ def rack_outage(
     ran until the rack brought records again, of those partitions that it did bring.
     """
     with_records = reads[reads[:, READ["records"]] > 0]
-    own = np.isin(
-        with_records[:, READ["broker"]],
-        [b for b, broker_rack in racks.items() if broker_rack == rack],
-    )
+    brokers = [broker for broker in racks if racks[broker] == rack]
+    own = np.isin(with_records[:, READ["broker"]], brokers)
     at = with_records[:, READ["time_us"]]
     of_partition = with_records[:, READ["partition"]]
     pauses, elsewhere, back = list[int](), list[int](), list[int]()

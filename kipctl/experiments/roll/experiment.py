@@ -115,10 +115,8 @@ def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun
     rpc_rows = rows(dataset(run, "rpcs", PRODUCER), "rpcs")
     read_batches = follow_batches(batches, reads)
     spans = halves(restarts, written.start_us)
-    produced, delivered = (
-        records(batch_rows, written.interval_ns, written.warmup_records)
-        for batch_rows in (batches, read_batches)
-    )
+    produced = records(batches, written.interval_ns, written.warmup_records)
+    delivered = records(read_batches, written.interval_ns, written.warmup_records)
     return RolledRun(
         written,
         restarts,

@@ -94,9 +94,8 @@ SCALES: Mapping[str, Mapping[str, Any]] = {
 
 def sizes(scale: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of RollPlan: those of the scale, and what is given (not None) instead."""
-    return dict(SCALES.get(scale, {})) | {
-        n: value for n, value in given.items() if value is not None
-    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return {**SCALES.get(scale, {}), **chosen}
 
 
 def nodes_of(scale: str) -> tuple[int, int]:

@@ -78,10 +78,9 @@ class Librdkafka:
             from confluent_kafka import libversion
 
             return str(libversion()[0])
-        distributions = importlib.metadata.distributions(
-            name="confluent-kafka", path=[str(self.folder)]
-        )
-        return next(iter(distributions)).version
+        path = [str(self.folder)]
+        fetched = importlib.metadata.distributions(name="confluent-kafka", path=path)
+        return next(iter(fetched)).version
 
     @contextmanager
     def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:

@@ -77,9 +77,7 @@ def _translated(properties: Mapping[str, str]) -> dict[str, str]:
         if name in _KIBIBYTES:
             given[_KIBIBYTES[name]] = str(max(1, int(text) // 1024))
         elif name == "partition.assignment.strategy":
-            given[name] = ",".join(
-                _ASSIGNORS.get(assignor.strip(), assignor) for assignor in text.split(",")
-            )
+            given[name] = ",".join(_ASSIGNORS.get(part.strip(), part) for part in text.split(","))
         else:
             given[_RENAMED.get(name, name)] = text
     return given

@@ -69,11 +69,8 @@ def times_of(request: Request) -> tuple[float, ...]:
 def written_bytes(request: ProduceRequest) -> int:
     """Of the records that it brings."""
     topics = (request.request and request.request.topic_data) or ()
-    return sum(
-        _size(partition.records_size_in_bytes)
-        for topic in topics
-        for partition in topic.partition_data or ()
-    )
+    partitions = (partition for topic in topics for partition in topic.partition_data or ())
+    return sum(_size(partition.records_size_in_bytes) for partition in partitions)
 
 
 def _size(told: int | None) -> int:

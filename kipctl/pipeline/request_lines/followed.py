@@ -56,22 +56,15 @@ def encoded(us: int | None, took_us: int, request: Request) -> bytes:
     if isinstance(request, RecordsRequest):
         answer = None if isinstance(request.response, str) else request.response
     elif isinstance(request, MetadataRequest) and request.response:
-        answer = MetadataAnswer(
-            topics=[_leaders_of(topic) for topic in request.response.topics or ()]
-        )
+        answer = MetadataAnswer(topics=list(map(_leaders_of, request.response.topics or ())))
     return _encode((us, took_us, request.request_header.correlation_id, answer))
 
 
 def _leaders_of(topic: MetadataTopic) -> MetadataTopic:
     """Of Metadata nearly all bytes are replicas."""
     partitions = [
-        MetadataPartition(
-            partition.error_code,
-            partition.partition_index,
-            partition.leader_id,
-            partition.leader_epoch,
-        )
-        for partition in topic.partitions or ()
+        MetadataPartition(part.error_code, part.partition_index, part.leader_id, part.leader_epoch)
+        for part in topic.partitions or ()
     ]
     return MetadataTopic(topic.error_code, topic.name, topic.topic_id, partitions)
 
@@ -130,7 +123,6 @@ def _of_answer(answer: Answer | None) -> tuple[Rows | None, list[int | None] | N
     endpoints = None
     if answer.node_endpoints is not None:
         endpoints = [
-            {"nodeId": node.node_id, "host": node.host, "port": node.port}
-            for node in answer.node_endpoints
+            {"nodeId": at.node_id, "host": at.host, "port": at.port} for at in answer.node_endpoints
         ]
     return partitions, [row["hint_leader"] for row in partitions], endpoints

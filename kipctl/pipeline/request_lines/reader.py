@@ -324,9 +324,8 @@ class _File:
             return
         at = (self._address(connection), answer.cluster_id)
         for node in answer.brokers or ():
-            self._note_named(
-                (Kind.NODE, *at, node.node_id, node.host, node.port, node.rack), at_slice
-            )
+            key = (Kind.NODE, *at, node.node_id, node.host, node.port, node.rack)
+            self._note_named(key, at_slice)
         for topic in answer.topics or ():
             if topic.topic_id is not None and topic.name is not None:
                 self._note_named((Kind.TOPIC, *at, topic.topic_id, topic.name), at_slice)

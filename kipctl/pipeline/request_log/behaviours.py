@@ -149,21 +149,14 @@ def with_clocks(episodes: DataFrame, differences: DataFrame) -> DataFrame:
         .cast("bigint")
     )
     off = F.coalesce("_ahead_us", F.lit(0))
-    corrected = ("reaction_us", "wait_us")
+    columns = ("reaction_us", "wait_us")
     is_off = F.col("_is_known") & F.col("_ahead_us").isNull()
+    corrected = {name: F.when(~is_off, _at_least_0(F.col(name) - off)) for name in columns}
     return (
         episodes.join(bounds, hop, "left")
         .join(ways, [*hop, *SOFTWARE], "left")
         .withColumns({"_ahead_us": ahead, "_is_known": is_known})
-        .withColumns(
-            {
-                "is_off": is_off,
-                **{
-                    column: F.when(~is_off, _at_least_0(F.col(column) - off))
-                    for column in corrected
-                },
-            }
-        )
+        .withColumns({"is_off": is_off, **corrected})
         .select(*episodes.columns, "is_off")
     )
 
@@ -274,15 +267,9 @@ def seen_of(row: Row | None, leader_errors: int, hints: int) -> Seen:
     return Seen(
         leader_errors=leader_errors,
         hints=hints,
-        outcomes={
-            outcome: row[name_of(outcome.value)]
-            for outcome in Outcome
-            if row[name_of(outcome.value)]
-        },
+        outcomes={outcome: count for outcome in Outcome if (count := row[name_of(outcome.value)])},
         loops=row["loops"],
-        faults={
-            fault: row[name_of(fault.value)] for fault in HintFault if row[name_of(fault.value)]
-        },
+        faults={fault: count for fault in HintFault if (count := row[name_of(fault.value)])},
         reaction_p50_us=reaction_us,
         waits=Waits(row["waits"], *waits),
         longest_us=row["longest_us"],
@@ -300,13 +287,12 @@ _WAITS = ("wait_p50_us", "wait_p99_us", "wait_max_us", "longest_us")
 def counts_of(row: Row | None) -> RefusedCounts:
     """What `seen_of` judges, as it stands in the document: `episodes`, `followed_hints` and
     `wait_ms`; None where brokers are not known, or nothing was seen."""
+    hints = [f"{name_of(outcome.value)}_hints" for outcome in WENT_TO_HINTED]
     if row is None:
         row = dict.fromkeys((*_COUNTED, "hints", "at_once", "waits", "of_unknown_brokers"), 0)
-        row |= dict.fromkeys(_WAITS) | {
-            f"{name_of(outcome.value)}_hints": 0 for outcome in WENT_TO_HINTED
-        }
+        row |= dict.fromkeys(_WAITS) | dict.fromkeys(hints, 0)
     is_known = not row["episodes"] or row["of_unknown_brokers"] < row["episodes"]
-    followed = sum(row[f"{name_of(outcome.value)}_hints"] for outcome in WENT_TO_HINTED)
+    followed = sum(row[name] for name in hints)
     p50, p99, longest, until = (None if row[name] is None else row[name] / 1000 for name in _WAITS)
     return {
         "episodes": {"total" if name == "episodes" else name: row[name] for name in _COUNTED},

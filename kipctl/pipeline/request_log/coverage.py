@@ -70,9 +70,8 @@ def _logged(seen: Iterable[Seen]) -> Logged:
 def hours_apart(logged: Mapping[int | str, Logged]) -> dict[int | str, float]:
     """Brokers whose logs begin and end so many hours (whole or half ones) later than those of most
     others: a zone that was not named, or daylight saving time."""
-    spans = {
-        broker: (own.times[0][0], own.times[-1][1]) for broker, own in logged.items() if own.times
-    }
+    periods = ((broker, own.times) for broker, own in logged.items() if own.times)
+    spans = {broker: (times[0][0], times[-1][1]) for broker, times in periods}
     if len(spans) < 2:
         return {}
     first, last = (median_low([span[end] for span in spans.values()]) for end in (0, 1))

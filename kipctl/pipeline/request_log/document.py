@@ -184,7 +184,7 @@ def _broker(
     hours_apart: float | None,
 ) -> LoggedBroker:
     """A broker, and what there is of its log."""
-    times = logged.times if logged else ()
+    times, gaps = (logged.times, logged.gaps) if logged else ((), ())
     return {
         "broker": node,
         "rack": next((endpoint.rack for endpoint in nodes if endpoint.rack is not None), None),
@@ -193,10 +193,7 @@ def _broker(
         "line_count": logged.lines if logged else 0,
         "from": _moment(times[0][0]) if times else None,
         "to": _moment(times[-1][1]) if times else None,
-        "gaps": [
-            {"from": _moment(start), "to": _moment(end)}
-            for start, end in (logged.gaps if logged else ())
-        ],
+        "gaps": [{"from": _moment(start), "to": _moment(end)} for start, end in gaps],
         "hours_apart": hours_apart,
         "seconds": 60 * logged.minutes if logged and logged.minutes else None,
     }
@@ -378,15 +375,11 @@ def _metadata_clients(rows: Rows) -> list[MetadataAsker]:
         }
         for row in clients
     ]
-    return sorted(
-        askers,
-        key=lambda asker: (
-            asker["is_kipctl"],
-            -(asker["per_minute"] or 0),
-            -asker["requests"],
-            asker["client"],
-        ),
-    )
+
+    def rank(asker: MetadataAsker) -> tuple[bool, float, int, str]:
+        return asker["is_kipctl"], -(asker["per_minute"] or 0), -asker["requests"], asker["client"]
+
+    return sorted(askers, key=rank)
 
 
 def _racks(rows: Rows) -> RackBytes:

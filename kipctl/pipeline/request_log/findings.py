@@ -6,6 +6,7 @@ client was shown before the log, or from one that did nothing more, only the tap
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import chain, starmap
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -94,9 +95,7 @@ def with_refreshes(episodes: DataFrame, metadata: DataFrame, log: RequestLog) ->
         for cluster, nodes in log.nodes.items()
         if all((cluster, node.id) in log.logged for node in nodes)
     ]
-    until_us = min(
-        (logged.times[-1][1] for logged in log.logged.values() if logged.times), default=0
-    )
+    until_us = min((own.times[-1][1] for own in log.logged.values() if own.times), default=0)
     from_us = F.col("first_error_us") - REFRESH_US // 2
     to_us = F.coalesce("ended_us", "last_us") + REFRESH_US
     is_told = F.col("of.cluster").isin(whole) & (F.col("of._to_us") <= until_us)
@@ -197,18 +196,9 @@ def findings_of(rows: Rows) -> list[LoggedFinding]:
         software = Software(row["software_name"], row["software_version"])
         if software.name != OWN_SOFTWARE:
             facts[software][row["client"]][fact_of(row)] += row["times"]
-    findings = [
-        finding
-        for software, clients in facts.items()
-        for finding in _of_software(software, clients)
-    ]
+    findings = chain.from_iterable(starmap(_of_software, facts.items()))
     return sorted(
-        findings,
-        key=lambda finding: (
-            Severity(finding["severity"]).rank,
-            -finding["times"],
-            finding["software"],
-        ),
+        findings, key=lambda row: (Severity(row["severity"]).rank, -row["times"], row["software"])
     )
 
 
@@ -226,14 +216,8 @@ def _of_software(
     for id in dict.fromkeys((*overall, *having)):
         affected = sorted(having[id], key=lambda each: each[:2])
         entry = overall.get(id) or affected[0][2]
-        times = (
-            entry.times
-            if id in overall
-            else Times(
-                sum(each.times.seen for *_, each in affected),
-                sum(each.times.of for *_, each in affected),
-            )
-        )
+        counts = [entry.times] if id in overall else [each.times for *_, each in affected]
+        times = Times(sum(each.seen for each in counts), sum(each.of for each in counts))
         rows.append(
             {
                 **finding_document(entry.finding, times, entry.known),

@@ -64,9 +64,7 @@ def over_time(log: RequestLog) -> list[LogTimeline]:
 
 def _of_cluster(cluster: str | None, slice_us: int, tables: dict[str, Rows]) -> LogTimeline:
     """Its rows, the buckets counted from its first."""
-    rows = {
-        name: [row for row in table if row["cluster"] == cluster] for name, table in tables.items()
-    }
+    rows = {name: [row for row in tables[name] if row["cluster"] == cluster] for name in tables}
     first = min(row["bucket"] for row in rows["apis"])
 
     def counts(name: str) -> list[CountInTime]:

@@ -172,9 +172,7 @@ class Pack:
             return
         told = Files(self.spark, self.folder)
         names = [_name(number) for number in _numbers(told.names())]
-        used = {
-            f"batch={entry.batch}" for name in names for entry in files_of(told.text(name), name)
-        }
+        used = {f"batch={file.batch}" for name in names for file in files_of(told.text(name), name)}
         for name in there.written_before(_now_us() - _KEPT_US):
             if name not in used:
                 there.remove_from(name)
@@ -192,15 +190,11 @@ class Pack:
         if not files:
             return of_table(self.spark, ROWS.empty_table())
         base = f"{located(self.folder)}/{_ROWS}"
+        batches = sorted({entry.batch for entry in files})
         read = (
             self.spark.read.schema(StructType([*schema_of(ROWS).fields, *_PARTITIONED.fields]))
             .option("basePath", base)
-            .parquet(
-                *(
-                    literally(f"{base}/batch={batch}")
-                    for batch in sorted({entry.batch for entry in files})
-                )
-            )
+            .parquet(*(literally(f"{base}/batch={batch}") for batch in batches))
         )
         columns = {name: [getattr(entry, name) for entry in files] for name in _NAMED}
         names = of_table(self.spark, pa.table(columns))

@@ -94,14 +94,12 @@ def unless_written_meanwhile(
     now, or has grown: whether its lines were read before is not known, and it is packed again."""
     there = {file.name: file for file in files}
 
-    def as_packed(entry: PackedFile) -> bool:
+    def by_now(entry: PackedFile) -> PackedFile:
         now = there.get(entry.file)
-        return now is not None and same_file(entry, now, entry.zone)
+        is_same = now is not None and same_file(entry, now, entry.zone)
+        return entry if is_same else msgspec.structs.replace(entry, bytes=_NO_SIZE)
 
-    return [
-        entry if as_packed(entry) else msgspec.structs.replace(entry, bytes=_NO_SIZE)
-        for entry in packed
-    ]
+    return list(map(by_now, packed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,22 +109,18 @@ def places_of(
     racks = {(cluster, node.id): node.rack for cluster, of_one in nodes.items() for node in of_one}
     places = []
     for source in seen:
-        cluster = clusters[source.file, source.address]
-        broker = brokers.get(
-            (source.file, source.address), of_file.get(source.file) if source.served else None
-        )
+        at = (source.file, source.address)
+        cluster = clusters[at]
+        broker = brokers.get(at, of_file.get(source.file) if source.served else None)
         rack = racks.get((cluster or "", broker)) if broker is not None else None
-        places.append(Place(source.file, source.address, cluster, broker, rack))
+        places.append(Place(*at, cluster, broker, rack))
     return places
 
 
 def unknown(seen: Sequence[Seen], places: Sequence[Place]) -> list[Seen]:
     """Where clients were served, by a broker that is not known."""
-    return [
-        source
-        for source, at in zip(seen, places, strict=True)
-        if source.served and at.broker is None
-    ]
+    placed = zip(seen, places, strict=True)
+    return [source for source, at in placed if source.served and at.broker is None]
 
 
 def parse_broker_at(options: Iterable[str]) -> dict[str, int]:

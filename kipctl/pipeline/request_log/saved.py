@@ -20,20 +20,18 @@ def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
     """The tables of the document, flat, keyed by `cluster`; of those that grow with the fleet the
     rows that the document has."""
     names = ("fleet", "errors", *_LISTS)
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    tables: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for cluster in document["clusters"]:
         key = {"cluster": cluster["cluster_id"]}
-        rows["fleet"] += [key | _flat(row) for row in cluster["fleet"]]
+        tables["fleet"] += [key | _flat(row) for row in cluster["fleet"]]
         for name in _LISTS:
-            rows[name] += [key | _flat(row) for row in cluster[name]]
+            tables[name] += [key | _flat(row) for row in cluster[name]]
         for name in ("produce_errors", "fetch_errors"):
-            rows["errors"] += [
+            tables["errors"] += [
                 key | {"api": name.removesuffix("_errors"), "error": int(code), "answers": count}
                 for code, count in cluster[name].items()
             ]
-    return {
-        name: Answer(table, _schema(table), len(table)) for name, table in rows.items() if table
-    }
+    return {name: Answer(rows, _schema(rows), len(rows)) for name, rows in tables.items() if rows}
 
 
 _LISTS = (
@@ -48,10 +46,9 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if name in ("requests_by_api", "by_cause"):
-            pairs = value.items()
             flat[prefix + name] = "; ".join(
                 f"{key} {', '.join(counts) if isinstance(counts, Mapping) else counts}"
-                for key, counts in pairs
+                for key, counts in value.items()
             )
         elif isinstance(value, Mapping):
             flat |= _flat(value, f"{prefix}{name}_")

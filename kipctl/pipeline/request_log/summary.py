@@ -149,18 +149,14 @@ def _envelopes(groups: DataFrame) -> dict[tuple[str, str, str], int]:
 
 def _nodes(named: Iterable[tuple[str, Row]]) -> dict[str, frozenset[Node]]:
     """By cluster the brokers that Metadata answers name: the same ones, whatever was asked."""
-    by_cluster: dict[str, set[Node]] = defaultdict(set)
+    by_cluster: dict[str, frozenset[Node]] = defaultdict(frozenset)
     for cluster, node in named:
-        by_cluster[cluster].add(Node(*node))
-    return defaultdict(
-        frozenset, {cluster: frozenset(nodes) for cluster, nodes in by_cluster.items()}
-    )
+        by_cluster[cluster] |= {Node(*node)}
+    return by_cluster
 
 
 def has_leader_error() -> Column:
     """Whether a client was told of a leader error in the request; never null."""
     is_single = F.col("single").isNotNull()
-    return F.coalesce(
-        is_single & F.exists("answers", lambda answer: is_leader_error(answer["error"])),
-        F.lit(False),
-    )
+    is_told = F.exists("answers", lambda answer: is_leader_error(answer["error"]))
+    return F.coalesce(is_single & is_told, F.lit(False))

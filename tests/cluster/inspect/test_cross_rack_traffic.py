@@ -213,9 +213,7 @@ def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_
     cluster = OneBrokerLeft()
     all_facts = [facts(0, 1), facts(1, 2), facts(2, 3), facts(3, -1), facts(4, 1)]
     seen = samples(cluster, all_facts, {3: TimedOutError("Broker 3 is silent.")})
-    assert {partition.partition: sample.size for partition, sample in seen.known.items()} == {
-        0: 100
-    }
+    assert {partition.partition: size for partition, size in seen.held.items()} == {0: 100}
     assert {partition.partition: why for partition, why in seen.missing.items()} == {
         1: "Broker 2 is not in the cluster's Metadata.",
         2: "Broker 3 is silent.",
@@ -228,14 +226,11 @@ def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_
 
 
 def test_a_rate_takes_two_looks() -> None:
-    first, second, third = (PartitionId("t", number) for number in range(3))
+    first, second, last = (PartitionId("t", number) for number in range(3))
     early, late = Sample(0, 0, 0, 0), Sample(S, 500, 0, 5)
-    before = Samples({first: early, second: early}, {third: "no leader"})
-    after = Samples({first: late, third: late}, {second: "broker 1 is gone"})
-    assert rates(before, after) == (
-        {first: 500.0},
-        {second: "broker 1 is gone", third: "no leader"},
-    )
+    before = Samples({first: early, second: early}, {last: "no leader"})
+    after = Samples({first: late, last: late}, {second: "broker 1 is gone"})
+    assert rates(before, after) == ({first: 500.0}, {second: "broker 1 is gone", last: "no leader"})
 
 
 @pytest.mark.parametrize(

@@ -466,7 +466,5 @@ def test_how_many_replicas_a_topic_is_to_have_is_seen_when_its_reassignment_is_o
     weak = cluster(partition(0), min_insync_replicas=1)
     moving = Reassignment(partition(0).id, (1, 2, 3), adding=(3,), removing=(1,))
     during = replace(weak, copying=Reassignments(busy=(moving,)))
-    has_it = [
-        any("min.insync.replicas 1" in said for said in told(facts)) for facts in (weak, during)
-    ]
-    assert has_it == [True, False]
+    assert any("min.insync.replicas 1" in said for said in told(weak))
+    assert not any("min.insync.replicas 1" in said for said in told(during))

@@ -31,9 +31,7 @@ def whats(shown: dict[str, Any]) -> list[str]:
 
 
 def counts(requests: list[dict[str, Any]]) -> Counter[tuple[str, int]]:
-    return Counter(
-        {(request["api"], request["api_version"]): request["count"] for request in requests}
-    )
+    return Counter({(row["api"], row["api_version"]): row["count"] for row in requests})
 
 
 def test_versions_features_and_settings_are_those_of_the_lab(

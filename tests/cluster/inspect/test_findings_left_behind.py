@@ -112,11 +112,8 @@ def test_a_throttle_that_waits_for_a_broker_that_is_away_may_be_meant() -> None:
     assert finding.change.startswith("Leave it if that is meant. If not, take it off: kipctl")
     assert finding.severity is Severity.NOTE
     # Without a list nothing holds it back.
-    (finding,) = (
-        finding
-        for finding in diagnose(replace(facts, topics={}))
-        if finding.id == "throttle-left-behind"
-    )
+    unlisted = replace(facts, topics={})
+    (finding,) = (finding for finding in diagnose(unlisted) if finding.id == "throttle-left-behind")
     assert "Broker 9" not in finding.consequence
 
 
@@ -217,20 +214,16 @@ def test_a_default_rate_that_one_broker_needs_is_not_to_be_removed() -> None:
 
 
 def test_a_throttle_of_a_kipctl_at_work_is_a_note_that_names_it() -> None:
+    who = "the running kipctl (reassign, process 7)"
     mine = {
-        (
-            Setting(BROKER, str(broker), config),
-            str(rate),
-        ): "the running kipctl (reassign, process 7)"
+        (Setting(BROKER, str(broker), config), str(rate)): who
         for broker in (1, 2)
         for config, rate in RATE.items()
     }
     facts = replace(four(throttled(1), throttled(2)), known_throttles=KnownThrottles(running=mine))
     (finding,) = diagnose(facts)
     assert (finding.severity, finding.id) == (Severity.NOTE, "throttle-in-use")
-    assert finding.what.startswith(
-        "Replication is throttled by the running kipctl (reassign, process 7): "
-    )
+    assert finding.what.startswith(f"Replication is throttled by {who}: ")
 
 
 def test_a_broker_that_a_running_kipctl_holds_back_is_not_to_be_let_go_by_another() -> None:
@@ -476,10 +469,8 @@ def test_what_is_said_of_many_partitions_is_short() -> None:
     brokers = tuple(in_rack(n, "a" if n < 4 else "b") for n in range(1, 6))
     everybody = frozenset(range(1, 6))
     partitions = tuple(
-        Partition(
-            partition, (1, 2, 6), (1,) if n % 2 else (), 1 if n % 2 else -1, 7, offline=(2, 6)
-        )
-        for n, partition in enumerate(ids)
+        Partition(part, (1, 2, 6), (1,) if n % 2 else (), 1 if n % 2 else -1, 7, offline=(2, 6))
+        for n, part in enumerate(ids)
     )
     facts = ClusterFacts(
         Snapshot("id", tuple(broker.broker for broker in brokers), partitions),
@@ -495,14 +486,8 @@ def test_what_is_said_of_many_partitions_is_short() -> None:
     findings = diagnose(facts)
     assert {finding.severity for finding in findings} == set(Severity)
     assert len(findings) < 25
-    assert (
-        max(
-            len(text)
-            for finding in findings
-            for text in (finding.what, finding.consequence, finding.change)
-        )
-        < 400
-    )
+    for finding in findings:
+        assert max(map(len, (finding.what, finding.consequence, finding.change))) < 400
     assert {broker: len(ids) for broker, ids in needed_by(facts).items()} == {1: 5_000}
 
 

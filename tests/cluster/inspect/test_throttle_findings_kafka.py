@@ -42,9 +42,7 @@ def test_the_commands_that_are_printed_remove_what_was_left(
 
     def default_rates(value: str | None) -> None:
         how = ConfigOperation.SET if value else ConfigOperation.DELETE
-        rates = tuple(
-            AlterableConfig(config, how, value) for config in (LEADER_RATE, FOLLOWER_RATE)
-        )
+        rates = tuple(AlterableConfig(name, how, value) for name in (LEADER_RATE, FOLLOWER_RATE))
         of_all = AlterConfigsResource(Kind.BROKER, "", rates)
         answer = cluster.ask_controller(IncrementalAlterConfigsRequest(resources=(of_all,)))
         assert [response.error_code for response in answer.responses] == [0]

@@ -70,9 +70,7 @@ def in_log(lab: Lab, topic: str) -> Iterator[Callable[[], int]]:
     """How many records the topic holds, markers of transactions included."""
     consumer = Consumer({"bootstrap.servers": lab.bootstrap_server, "group.id": "count"})
     partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    yield lambda: sum(
-        consumer.get_watermark_offsets(partition, timeout=60)[1] for partition in partitions
-    )
+    yield lambda: sum(consumer.get_watermark_offsets(at, timeout=60)[1] for at in partitions)
     consumer.close()
 
 

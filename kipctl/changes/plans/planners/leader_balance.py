@@ -102,9 +102,7 @@ class _Flow:
         for partition, home in enumerate(self._home):
             if home is not None:
                 self._assign(partition, home)
-        for partition in sorted(
-            homeless, key=lambda partition: (len(self._may[partition]), partition)
-        ):
+        for partition in sorted(homeless, key=lambda partition: len(self._may[partition])):
             self._assign(
                 partition, min(self._may[partition], key=lambda at: self._load(partition, at))
             )

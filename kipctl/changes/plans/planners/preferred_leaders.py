@@ -110,9 +110,8 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
             return f"broker {broker} is its preferred leader already"
         return _first(partition, broker)
 
-    return plan_each(
-        (partition for partition in snapshot.partitions if partition.id in wanted), replicas
-    )
+    concerned = (partition for partition in snapshot.partitions if partition.id in wanted)
+    return plan_each(concerned, replicas)
 
 
 def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
@@ -142,9 +141,8 @@ def balance_leaders_by_bytes(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS)
         for partition in snapshot.partitions:
             if partition.id not in left_out and partition.replicas[0] in besides:
                 besides[partition.replicas[0]] += sizes.get(partition.id, 0)
-        return balance_bytes(
-            besides, choices, [sizes.get(partition.id, 0) for partition in concerned]
-        )
+        theirs = [sizes.get(partition.id, 0) for partition in concerned]
+        return balance_bytes(besides, choices, theirs)
 
     return _reordered(snapshot, inputs, even)
 

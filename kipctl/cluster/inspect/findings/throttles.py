@@ -30,9 +30,7 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
         return  # nobody knows what is needed
     values = _values(facts)
     running = facts.known_throttles.running
-    in_use = {
-        setting: who for setting, value in values.items() if (who := running.get((setting, value)))
-    }
+    in_use = {item[0]: who for item in values.items() if (who := running.get(item))}
     if in_use:
         yield note(
             "throttle-in-use",
@@ -50,12 +48,9 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
     left = {
         setting: value
         for setting, value in values.items()
-        if setting not in used
-        and not (setting == Setting(BROKER, ALL_BROKERS, setting.config) and of_running)
+        if setting not in used and not (of_running and setting.name == ALL_BROKERS)
     }
-    of_disks = {
-        setting: int(value) for setting, value in left.items() if setting.config == DISK_RATE
-    }
+    of_disks = {setting: int(rate) for setting, rate in left.items() if setting.config == DISK_RATE}
     if of_disks:
         yield _left_of_disks(facts, of_disks)
     if left := {setting: value for setting, value in left.items() if setting not in of_disks}:
@@ -133,9 +128,8 @@ def _left(
 
 
 def _left_of_disks(facts: ClusterFacts, left: Mapping[Setting, int]) -> Finding:
-    is_known = all(
-        (setting, str(rate)) in facts.known_throttles.left for setting, rate in left.items()
-    )
+    known = facts.known_throttles.left
+    is_known = all((setting, str(rate)) in known for setting, rate in left.items())
     return note(
         "throttle-left-behind",
         "Copies between disks are still throttled, and there are none:"
@@ -146,20 +140,13 @@ def _left_of_disks(facts: ClusterFacts, left: Mapping[Setting, int]) -> Finding:
 
 
 def _rates(rates: Mapping[Setting, int]) -> Iterator[str]:
-    for names, whose in (
-        (sorted({int(setting.name) for setting in rates if setting.name != ALL_BROKERS}), ""),
-        (
-            [ALL_BROKERS] if any(setting.name == ALL_BROKERS for setting in rates) else [],
-            "all brokers",
-        ),
-    ):
-        if names:
-            limits = [
-                rate
-                for setting, rate in rates.items()
-                if (setting.name == ALL_BROKERS) == bool(whose)
-            ]
+    of_all = {setting for setting in rates if setting.name == ALL_BROKERS}
+    for settings in (rates.keys() - of_all, of_all):
+        if settings:
+            limits = [rates[setting] for setting in settings]
             lowest, highest = min(limits), max(limits)
             shown = f"{lowest:,} B/s" if lowest == highest else f"{lowest:,} to {highest:,} B/s"
-            where = f"{whose}, set as their default" if whose else broker_list(map(int, names))
+            where = "all brokers, set as their default"
+            if settings is not of_all:
+                where = broker_list({int(setting.name) for setting in settings})
             yield f"a rate on {where} ({shown})"
